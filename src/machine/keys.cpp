@@ -75,11 +75,11 @@ constexpr key one_of(std::string_view numbers, key one) {
 
 constexpr std::array key_list{
     one_of("1", whole("", "format", {1, 1, false}, {},
-                      "The version of this format. It is the first line of a file.")),
-    text("", "title", OF_MACHINE(title), "One line that says what the machine is."),
+                      "The version of this format. This key must be the first line of a file.")),
+    text("", "title", OF_MACHINE(title), "One line of text that describes the machine."),
 
     whole("gpu", "count", {1, max_devices, false}, OF_MACHINE(gpu_count),
-          "The number of GPUs, which are all of one kind."),
+          "The number of GPUs. All GPUs are of the same kind."),
     text("gpu", "model", OF_MACHINE(gpu.model), "The GPU's name, as its driver gives it."),
     whole("gpu", "compute_units", {1, 65534, false}, OF_MACHINE(gpu.compute_units),
           "The number of compute units (streaming multiprocessors) of a GPU."),
@@ -98,19 +98,20 @@ constexpr std::array key_list{
                       "The number of 32-bit registers of a compute unit. 0 means that registers do "
                       "not limit the number of its warps.")),
     whole("gpu", "store_queue_lines_per_compute_unit", counts, OF_MACHINE(gpu.store_queue_lines),
-          "The number of a compute unit's remote stores that can wait for a link. If all "
-          "places are taken, warps wait."),
+          "The number of remote stores of a compute unit that can wait for a link. If this number "
+          "of stores wait, warps with further stores wait, too."),
     optional(whole("gpu", "remote_store_bytes", {1, 128, false}, OF_MACHINE(gpu.remote_store_bytes),
-                   "Neighbouring lanes' stores to another GPU are combined up to this size. If "
-                   "the key is left out, they are combined up to a line.")),
+                   "Stores of neighbouring lanes to another GPU are combined up to this size. If "
+                   "the key is left out, these stores are combined up to a line.")),
     optional(number("gpu", "store_GB_per_s_per_compute_unit", rates,
                     OF_MACHINE(gpu.store_bytes_per_s),
-                    "The rate at which stores leave a compute unit. If the key is left out, "
-                    "they leave as fast as the L1 looks lines up.")),
+                    "The rate at which stores leave a compute unit. If the key is left out, stores "
+                    "leave at the rate at which the L1 looks up lines.")),
 
-    optional(number("gpu", "workload_error_percent", {0, 1000, false}, {},
-                    "The mean error of simulated times of workloads on one GPU, as `interlace "
-                    "calibrate --workloads` found it. Tables of simulated times show it.")),
+    optional(
+        number("gpu", "workload_error_percent", {0, 1000, false}, {},
+               "The mean error of simulated times of workloads on one GPU, as `interlace calibrate "
+               "--workloads` measured it. Tables of simulated times show this error.")),
 
     whole("gpu.issue", "instructions_per_clock", counts, OF_MACHINE(gpu.issue.instructions),
           "The number of warp instructions that a compute unit's schedulers issue."),
@@ -125,33 +126,40 @@ constexpr std::array key_list{
     whole("gpu.issue", "memory_lines_per_clock", counts, OF_MACHINE(gpu.issue.memory_lines),
           "The number of cache lines that the load/store unit can look up."),
     preset("1", whole("gpu.issue", "sub_cores", {1, 8, false}, OF_MACHINE(gpu.issue.sub_cores),
-                      "The equal parts of a compute unit. Each has its share of the lanes and of "
-                      "the instructions, and a warp stays in one of them.")),
-    preset("0", number("gpu.issue", "fp32_latency_clocks", not_negative,
-                       OF_MACHINE(gpu.issue.fp32_latency),
-                       "The time from a 32-bit floating-point operation to one that needs its "
-                       "result. 0 means the time that the lanes are busy with it.")),
-    preset("0", number("gpu.issue", "fp64_latency_clocks", not_negative,
-                       OF_MACHINE(gpu.issue.fp64_latency),
-                       "The same for 64-bit floating-point operations.")),
+                      "The number of equal parts of a compute unit. Each part has its share of the "
+                      "lanes and of the instructions. A warp stays in one part.")),
+    preset(
+        "0",
+        number("gpu.issue", "fp32_latency_clocks", not_negative, OF_MACHINE(gpu.issue.fp32_latency),
+               "The time from a 32-bit floating-point operation to an operation that needs its "
+               "result. 0 means the time for which the lanes are busy with the operation.")),
+    preset(
+        "0",
+        number("gpu.issue", "fp64_latency_clocks", not_negative, OF_MACHINE(gpu.issue.fp64_latency),
+               "The time from a 64-bit floating-point operation to an operation that needs its "
+               "result. 0 means the time for which the lanes are busy with the operation.")),
     preset("0", number("gpu.issue", "integer_latency_clocks", not_negative,
-                       OF_MACHINE(gpu.issue.integer_latency), "The same for integer operations.")),
+                       OF_MACHINE(gpu.issue.integer_latency),
+                       "The time from an integer operation to an operation that needs its result. "
+                       "0 means the time for which the lanes are busy with the operation.")),
     preset("0", number("gpu.issue", "special_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.special_latency),
-                       "The same for reciprocals, square roots and transcendental functions.")),
+                       "The time from a reciprocal, a square root or a transcendental function to "
+                       "an operation that needs its result. 0 means the time for which the lanes "
+                       "are busy with the operation.")),
     preset("0", number("gpu.issue", "shuffle_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.shuffle_latency),
                        "The time of an exchange of registers in a warp. 0 means `hit_latency_ns` "
                        "of the L1.")),
     preset("0", number("gpu.issue", "vote_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.vote_latency),
-                       "The time of a comparison and a ballot of its results in a warp. 0 means "
-                       "the time of an exchange.")),
+                       "The time of a comparison in all lanes of a warp and a ballot of the "
+                       "results. 0 means `shuffle_latency_clocks`.")),
     preset("0", number("gpu.issue", "reduction_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.reduction_latency),
-                       "The time of an instruction that adds 32-bit integers of all lanes of a "
-                       "warp, or takes their minimum. 0 means that these are exchanges and "
-                       "operations.")),
+                       "The time of an instruction that adds the 32-bit integers of all lanes of a "
+                       "warp, or takes their minimum. 0 means that exchanges of registers and "
+                       "operations compute the result instead.")),
     preset("2",
            whole("gpu.issue", "minimum_inputs", {2, 3, false}, OF_MACHINE(gpu.issue.minimum_inputs),
                  "The number of integers whose minimum or maximum one operation takes.")),
@@ -161,18 +169,21 @@ constexpr std::array key_list{
                        "L1.")),
     preset("0", number("gpu.issue", "barrier_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.barrier_latency),
-                       "The time from a block's last warp at a barrier until its warps go on.")),
+                       "The time from the arrival of a block's last warp at a barrier until the "
+                       "block's warps continue.")),
     preset("0", number("gpu.issue", "barrier_warp_latency_clocks", not_negative,
                        OF_MACHINE(gpu.issue.barrier_warp_latency),
-                       "What each warp of the block adds to that time.")),
-    preset("0", number("gpu.issue", "loop_latency_clocks", not_negative,
-                       OF_MACHINE(gpu.issue.loop_latency),
-                       "The time that a warp needs for the end of an iteration, besides the loads "
-                       "and operations, in a loop whose iterations carry a result.")),
+                       "The time that each warp of the block adds to `barrier_latency_clocks`.")),
+    preset(
+        "0",
+        number(
+            "gpu.issue", "loop_latency_clocks", not_negative, OF_MACHINE(gpu.issue.loop_latency),
+            "The time that a warp needs at the end of an iteration, in addition to the loads and "
+            "operations. It applies to loops that carry a result from one iteration to the next.")),
     preset("0", whole("gpu.issue", "load_lanes_per_clock", {0, 64, false},
                       OF_MACHINE(gpu.issue.load_lanes),
-                      "The number of lanes of a load from global memory whose addresses the "
-                      "load/store unit takes. 0 means all lanes of a warp.")),
+                      "The number of lanes whose addresses the load/store unit accepts in one "
+                      "clock, for a load from global memory. 0 means all lanes of a warp.")),
 
     whole("gpu.l1", "size_KiB", counts, OF_MACHINE(gpu.l1.bytes), "The size of the cache."),
     whole("gpu.l1", "ways", counts, OF_MACHINE(gpu.l1.ways), "The number of lines in a set."),
@@ -182,20 +193,20 @@ constexpr std::array key_list{
     whole("gpu.l1", "sector_bytes", bytes, OF_MACHINE(gpu.l1.sector_bytes),
           "The size of the parts of a line that are fetched separately."),
     number("gpu.l1", "hit_latency_ns", not_negative, OF_MACHINE(gpu.l1.hit_latency_ps),
-           "The time from the compute unit to the data and back."),
+           "The time of a hit, from the compute unit to the data and back."),
     whole("gpu.l1", "outstanding_lines", {1, 65535, false}, OF_MACHINE(gpu.l1.mshrs),
-          "The number of lines that can be under way to the cache at a time (MSHRs)."),
+          "The number of lines that can be in flight to the cache at a time (MSHRs)."),
     number("gpu.l1", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l1.bytes_per_s),
-           "The rate of a compute unit's hits."),
+           "The rate at which a compute unit gets data from hits."),
     choice("gpu.l1", "write_policy", "through|back", OF_MACHINE(gpu.l1.write_back),
-           "Whether stores go on to the L2 at once, without a line in the L1 (`through`), or stay "
-           "until their line leaves (`back`)."),
+           "`through`: stores go to the L2 at once, and do not allocate a line in the L1. `back`: "
+           "stores stay in the L1 until their line is evicted."),
     preset("hashed", choice("gpu.l1", "set_index", "hashed|modulo", OF_MACHINE(gpu.l1.modulo_sets),
-                            "The way in which a line's address chooses its set.")),
+                            "How the address of a line determines the line's set.")),
     preset("displaces",
            choice("gpu.l1", "full_set", "displaces|stalls", OF_MACHINE(gpu.l1.stalls_on_full_set),
-                  "If all lines of a miss's set are under way, the miss displaces one of them "
-                  "(`displaces`), or it and the loads after it wait (`stalls`).")),
+                  "What a miss does if all lines of its set are in flight. `displaces`: the miss "
+                  "displaces one of these lines. `stalls`: the miss and all later loads wait.")),
 
     whole("gpu.scalar_l1", "size_KiB", counts, OF_MACHINE(gpu.scalar_l1.bytes),
           "The size of a "
@@ -207,8 +218,7 @@ constexpr std::array key_list{
           "The number of compute units that share one of these caches."),
     number("gpu.scalar_l1", "hit_latency_ns", not_negative,
            OF_MACHINE(gpu.scalar_l1.hit_latency_ps),
-           "The time from the compute unit to the "
-           "data and back."),
+           "The time of a hit, from the compute unit to the data and back."),
 
     whole("gpu.l2", "size_KiB", counts, OF_MACHINE(gpu.l2.bytes),
           "The size of all banks "
@@ -223,49 +233,48 @@ constexpr std::array key_list{
           "The number of slices, each "
           "with its own port."),
     number("gpu.l2", "hit_latency_ns", not_negative, OF_MACHINE(gpu.l2.hit_latency_ps),
-           "The time from the compute unit to the data and back."),
+           "The time of a hit, from the compute unit to the data and back."),
     whole("gpu.l2", "outstanding_lines_per_bank", {1, 65535, false}, OF_MACHINE(gpu.l2.mshrs),
-          "The number of lines that can be under way to a bank at a time (MSHRs)."),
+          "The number of lines that can be in flight to a bank at a time (MSHRs)."),
     number("gpu.l2", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.l2.bytes_per_s),
            "The rate of all banks together."),
     preset("0",
            number("gpu.l2", "write_GB_per_s", not_negative, OF_MACHINE(gpu.l2.write_bytes_per_s),
-                  "The rate at which all banks together take stored data. 0 means the rate "
-                  "of `bandwidth_GB_per_s`.")),
+                  "The rate at which all banks together accept stored data. 0 means the rate of "
+                  "`bandwidth_GB_per_s`.")),
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
                        "The rate of requests of all banks together, whatever their size. 0 means "
                        "that only bytes count.")),
     choice("gpu.l2", "write_policy", "through|back", OF_MACHINE(gpu.l2.write_back),
-           "Whether stores go on to the memory at once (`through`), or stay until their line "
-           "leaves (`back`)."),
+           "`through`: stores go to the memory at once. `back`: stores stay in the L2 until their "
+           "line is evicted."),
     whole("gpu.l2", "atomics_per_clock_per_bank", counts,
           OF_MACHINE(gpu.atomic_ops_per_clock_per_bank),
-          "The number of atomic operations that "
-          "a bank makes."),
+          "The number of atomic operations that a bank can do in one clock."),
     optional(number("gpu.l2", "port_latency_ns", positive, OF_MACHINE(gpu.port_l2_latency_ps),
-                    "The time from a link's port to the L2 and back. If the key is left out, "
-                    "it is `hit_latency_ns`.")),
+                    "The time from the port of a link to the L2 and back. If the key is left out, "
+                    "this time is `hit_latency_ns`.")),
 
     whole("gpu.tlb", "page_KiB", {4, 2048, false}, OF_MACHINE(gpu.tlb.page_bytes),
-          "The size of a page, also in unified memory."),
+          "The size of a page. Pages of unified memory have the same size."),
     whole("gpu.tlb", "l1_entries", counts, OF_MACHINE(gpu.tlb.l1_entries),
-          "The number of pages that a first-level buffer holds."),
+          "The number of pages that a first-level TLB holds."),
     whole("gpu.tlb", "l1_ways", counts, OF_MACHINE(gpu.tlb.l1_ways),
           "The number of pages in a set of the first level."),
     number("gpu.tlb", "l1_latency_ns", not_negative, OF_MACHINE(gpu.tlb.l1_latency_ps),
-           "The time that the first-level buffer adds to every access."),
+           "The time that the first-level TLB adds to every access."),
     whole("gpu.tlb", "l1_outstanding_pages", counts, OF_MACHINE(gpu.tlb.l1_mshrs),
-          "The number of pages for which the first level can ask at a time."),
+          "The number of translations that the first level can request at a time."),
     whole("gpu.tlb", "l2_entries", counts, OF_MACHINE(gpu.tlb.l2_entries),
-          "The number of pages that the second-level buffer holds."),
+          "The number of pages that the second-level TLB holds."),
     whole("gpu.tlb", "l2_ways", counts, OF_MACHINE(gpu.tlb.l2_ways),
           "The number of pages in a set of the second level."),
     number("gpu.tlb", "l2_latency_ns", not_negative, OF_MACHINE(gpu.tlb.l2_latency_ps),
-           "The time that the second level adds to an access that misses the first."),
+           "The time that the second level adds to an access that misses the first level."),
     whole("gpu.tlb", "l2_outstanding_pages", counts, OF_MACHINE(gpu.tlb.l2_mshrs),
-          "The number of pages for which the second level can ask at a time."),
+          "The number of translations that the second level can request at a time."),
     whole("gpu.tlb", "walks", counts, OF_MACHINE(gpu.tlb.walks),
-          "The number of walks of the page table at a time, for all GPUs together."),
+          "The number of walks of the page table that can run at a time, for all GPUs together."),
     number("gpu.tlb", "walk_ns", not_negative, OF_MACHINE(gpu.tlb.walk_ps),
            "The time of a "
            "walk."),
@@ -294,14 +303,15 @@ constexpr std::array key_list{
           "The number of copy "
           "engines of a GPU."),
     optional(whole("gpu.copy", "peer_engines", counts, OF_MACHINE(gpu.copy_peer_engines),
-                   "The number of copy engines that copy to other GPUs. If the key is left "
-                   "out, all of them do.")),
+                   "The number of copy engines that can copy to other GPUs. If the key is left "
+                   "out, all copy engines can.")),
     number("gpu.copy", "setup_us", not_negative, OF_MACHINE(gpu.copy_setup_ps),
            "The time that the device takes to start a copy."),
     number("gpu.copy", "wait_us", not_negative, OF_MACHINE(gpu.copy_wait_ps),
            "The time from a flag to the start of a copy that waits for the flag."),
     number("gpu.copy", "host_us", not_negative, OF_MACHINE(gpu.copy_host_ps),
-           "The time from a kernel's end to the copy that the host then starts."),
+           "The time from the end of a kernel to the start of a copy that the host starts after "
+           "the kernel."),
     number("gpu.copy", "launch_us", not_negative, OF_MACHINE(gpu.copy_launch_ps),
            "The time that the host thread takes to enqueue a copy."),
     number("gpu.copy", "event_us", not_negative, OF_MACHINE(gpu.copy_event_ps),
@@ -309,10 +319,10 @@ constexpr std::array key_list{
            "it."),
     preset("0", number("gpu.copy", "event_latency_us", not_negative,
                        OF_MACHINE(gpu.copy_event_latency_ps),
-                       "The time from a copy's end to the start of a copy in another stream "
-                       "that waits for the first copy's event.")),
+                       "The time from the end of a copy to the start of a second copy, which is in "
+                       "another stream and waits for an event of the first copy.")),
     number("gpu.copy", "bandwidth_GB_per_s", rates, OF_MACHINE(gpu.copy_bytes_per_s),
-           "The rate of one engine, if no link is slower."),
+           "The rate of one copy engine, if no link is slower."),
 
     preset("1.0", number("gpu.graph", "creation_us", not_negative,
                          OF_MACHINE(gpu.graph.creation_ps), "The time to make an empty graph.")),
@@ -341,12 +351,13 @@ constexpr std::array key_list{
            "The time between two blocks that start on one compute unit."),
     preset("0",
            number("gpu.launch", "library_kernel_us", not_negative, OF_MACHINE(gpu.call_kernel_ps),
-                  "The time of a kernel of a library call, besides its launch and its bytes.")),
+                  "The time of a kernel of a library call, in addition to the time of its launch "
+                  "and of its bytes.")),
     preset("0", number("gpu.launch", "instruction_ns", not_negative, OF_MACHINE(gpu.instruction_ps),
-                       "The time that the first blocks of a kernel wait for each instruction of "
-                       "the kernel's machine code.")),
+                       "The time for which the first blocks of a kernel wait for each instruction "
+                       "of the kernel's machine code.")),
     number("gpu.launch", "fence_ns", not_negative, OF_MACHINE(gpu.fence_ps),
-           "The time of a release at system scope with nothing outstanding."),
+           "The time of a release at system scope if no store is outstanding."),
     number("gpu.launch", "device_us", not_negative, OF_MACHINE(gpu.device_launch_ps),
            "The time from a launch by a kernel to the first block of the launched kernel."),
     number("gpu.launch", "device_interval_us", not_negative,
@@ -354,15 +365,15 @@ constexpr std::array key_list{
            "The time between two launches by "
            "kernels of a GPU."),
     whole("gpu.launch", "device_pending_launches", counts, OF_MACHINE(gpu.device_launches_pending),
-          "The number of launches by kernels that can wait for a start."),
+          "The number of launches by kernels that can wait for their start."),
     number("gpu.launch", "poll_ns", not_negative, OF_MACHINE(gpu.poll_ps),
-           "The time from a counter's last update until a polling agent has seen it."),
+           "The time from the last update of a counter until a polling agent sees this update."),
     preset(
         "round-robin",
         choice("gpu.launch", "dispatch", "round-robin|greedy|partition", OF_MACHINE(gpu.dispatch),
-               "The compute unit that gets a kernel's next block. `round-robin` takes the "
-               "units in turn, and `greedy` takes the first one with room. `partition` gives "
-               "each unit an equal run of blocks.")),
+               "How a kernel's blocks are assigned to compute units. `round-robin`: compute units "
+               "get blocks in turn. `greedy`: the next block goes to the first compute unit with "
+               "room. `partition`: each compute unit gets an equal run of consecutive blocks.")),
 
     preset("64", whole("gpu.remote_write_queue", "lines_per_destination", lines,
                        OF_MACHINE(gpu.write_queue.entries),
@@ -372,44 +383,47 @@ constexpr std::array key_list{
                       OF_MACHINE(gpu.write_queue.windows),
                       "The number of address windows that are open at a time for each "
                       "destination.")),
-    preset("aligned",
-           choice("gpu.remote_write_queue", "window", "aligned|growing",
-                  OF_MACHINE(gpu.write_queue.grows_window),
-                  "Whether a window covers aligned addresses (`aligned`) or the span of the "
-                  "stores (`growing`).")),
+    preset("aligned", choice("gpu.remote_write_queue", "window", "aligned|growing",
+                             OF_MACHINE(gpu.write_queue.grows_window),
+                             "`aligned`: a window covers an aligned range of addresses. `growing`: "
+                             "a window covers the span of its stores.")),
     preset("5", whole("gpu.remote_write_queue", "subheader_bytes", {2, 6, false},
                       OF_MACHINE(gpu.write_queue.subheader_bytes),
                       "The size of the header of a store in a packet.")),
-    preset("4096", whole("gpu.remote_write_queue", "payload_bytes", {1, 4096, false},
-                         OF_MACHINE(gpu.write_queue.payload_bytes),
-                         "The size of the largest packet, with the headers of its stores. If a "
-                         "link's `max_payload_bytes` is less, the link's limit counts.")),
+    preset("4096",
+           whole("gpu.remote_write_queue", "payload_bytes", {1, 4096, false},
+                 OF_MACHINE(gpu.write_queue.payload_bytes),
+                 "The size of the largest packet, including the headers of its stores. If "
+                 "`max_payload_bytes` of a link is smaller, the limit of the link counts.")),
     preset("0", number("gpu.remote_write_queue", "idle_flush_ns", not_negative,
                        OF_MACHINE(gpu.write_queue.idle_flush_ps),
-                       "A queue is sent if it gets no store for this time. 0 means never.")),
-    preset("64", whole("gpu.remote_write_queue", "unpacked_lines", lines,
-                       OF_MACHINE(gpu.write_queue.unpacked_lines),
-                       "The number of lines of the receiver's buffer between its port and its "
-                       "L2.")),
+                       "The stores of a queue are sent if the queue receives no store for this "
+                       "time. 0 means that there is no such timeout.")),
+    preset("64",
+           whole("gpu.remote_write_queue", "unpacked_lines", lines,
+                 OF_MACHINE(gpu.write_queue.unpacked_lines),
+                 "The number of lines of the buffer between the receiver's port and its L2.")),
 
     preset("512", whole("gpu.gps", "queue_lines", lines, OF_MACHINE(gpu.gps.queue_lines),
                         "The number of lines of the queue of remote writes.")),
     preset("64", whole("gpu.gps", "page_KiB", counts, OF_MACHINE(gpu.gps.page_bytes),
                        "The size of the pages to which GPUs subscribe.")),
 
-    preset("4", one_of("4|8|16", whole("gpu.dualopt", "granularity_bytes", {4, 16, false},
-                                       OF_MACHINE(gpu.dualopt.piece_bytes),
-                                       "The size of the pieces of a line for which a "
-                                       "fine-grained load asks."))),
+    preset("4",
+           one_of("4|8|16",
+                  whole("gpu.dualopt", "granularity_bytes", {4, 16, false},
+                        OF_MACHINE(gpu.dualopt.piece_bytes),
+                        "The size of the pieces of a line that a fine-grained load can request."))),
     preset("64", whole("gpu.dualopt", "buffer_pieces_per_destination", {16, 65536, false},
                        OF_MACHINE(gpu.dualopt.buffer_pieces),
                        "The number of pieces of replies that can wait for each destination.")),
     preset("30", whole("gpu.dualopt", "timeout_clocks", {0, 1 << 20, false},
                        OF_MACHINE(gpu.dualopt.timeout_clocks),
-                       "Replies are sent if no further one comes in this time.")),
-    preset("64", whole("gpu.dualopt", "packet_bytes", {22, 128, false},
-                       OF_MACHINE(gpu.dualopt.packet_bytes),
-                       "The size of the largest packet of joined replies, with its header.")),
+                       "The time after which waiting replies are sent if no further reply comes.")),
+    preset(
+        "64",
+        whole("gpu.dualopt", "packet_bytes", {22, 128, false}, OF_MACHINE(gpu.dualopt.packet_bytes),
+              "The size of the largest packet that several replies share, including its header.")),
     preset("1536",
            whole("gpu.dualopt", "rdma_cache_KiB", counts, OF_MACHINE(gpu.dualopt.rdma_cache_bytes),
                  "The part of the L2 that holds lines of other GPUs.")),
@@ -419,65 +433,65 @@ constexpr std::array key_list{
                        "RDMA cache.")),
     preset("0.02", number("gpu.dualopt", "remote_threshold", share,
                           OF_MACHINE(gpu.dualopt.remote_threshold),
-                          "The engine treats loads specially only if at least this share of all "
+                          "The decision engine keeps `direct` unless at least this share of all "
                           "accesses is remote.")),
     preset("0.2",
            number("gpu.dualopt", "block_threshold", share, OF_MACHINE(gpu.dualopt.block_threshold),
-                  "Fine-grained loads are chosen if loads use a smaller share of a line's pieces "
-                  "than this.")),
+                  "The engine chooses fine-grained loads if loads use less than this share of a "
+                  "line's pieces.")),
     preset("0.4",
            number("gpu.dualopt", "hit_threshold", share, OF_MACHINE(gpu.dualopt.hit_threshold),
-                  "Fine-grained loads are chosen if remote loads hit the L1 more rarely than "
-                  "this. Otherwise the RDMA cache is chosen.")),
+                  "The engine chooses fine-grained loads if the hit rate of remote loads in the L1 "
+                  "is below this value. Otherwise it chooses the RDMA cache.")),
     preset("20000",
            whole("gpu.dualopt", "monitored_accesses", counts, OF_MACHINE(gpu.dualopt.monitored),
-                 "The number of remote loads that are counted before the decision.")),
+                 "The number of remote loads that the engine observes before it decides.")),
     whole("gpu.dualopt", "warm_up_accesses", {0, 1 << 30, false}, OF_MACHINE(gpu.dualopt.warm_up),
-          "The number of accesses before the counted remote loads."),
+          "The number of accesses before the engine begins to observe remote loads."),
     preset("2", whole("gpu.dualopt", "agreeing_windows", {1, 1024, false},
                       OF_MACHINE(gpu.dualopt.agreeing_windows),
-                      "A decision changes after this many windows in a row that ask for another "
-                      "one. The paper does not have "
-                      "this key; an engine that keeps watching needs it.")),
-    preset("64", whole("gpu.dualopt", "looking_compute_units", {1, 1024, false},
-                       OF_MACHINE(gpu.dualopt.looking_units),
-                       "One of this many compute units keeps looking into its L1. The paper "
-                       "does not have this key; an engine that keeps watching needs it.")),
+                      "An adaptive engine changes its decision after this many windows in a row "
+                      "that favour another choice. The paper does not have this key.")),
+    preset(
+        "64",
+        whole("gpu.dualopt", "looking_compute_units", {1, 1024, false},
+              OF_MACHINE(gpu.dualopt.looking_units),
+              "If loads bypass the L1, one of this many compute units still uses its L1, so that "
+              "an adaptive engine can measure the hit rate. The paper does not have this key.")),
     preset("64", whole("gpu.dualopt", "page_loads", counts, OF_MACHINE(gpu.dualopt.page_loads),
-                       "The number of remote loads of a page before the page is treated by "
-                       "itself. The paper does not have this key.")),
+                       "The number of remote loads of a page before `dualopt-pages` decides for "
+                       "this page. The paper does not have this key.")),
 
     whole("gpu.griffin", "batch_pages", counts, OF_MACHINE(gpu.griffin.batch_pages),
-          "The most pages that move together."),
+          "The largest number of pages that move together."),
     whole("gpu.griffin", "counting_clocks", counts, OF_MACHINE(gpu.griffin.counting_clocks),
           "The period in which GPUs count accesses."),
     whole("gpu.griffin", "counted_pages", counts, OF_MACHINE(gpu.griffin.counted_pages),
-          "The most pages that a GPU reports for a period."),
+          "The largest number of pages that a GPU reports for a period."),
     whole("gpu.griffin", "look_periods", counts, OF_MACHINE(gpu.griffin.look_periods),
-          "The number of periods from one look at the pages to the next."),
+          "The number of periods between two classifications of the pages."),
     number("gpu.griffin", "newest_weight", {0, 1, true}, OF_MACHINE(gpu.griffin.newest_weight),
-           "The weight of a period's count in a page's rates."),
+           "The weight of the newest period's count in the rates of a page."),
     number("gpu.griffin", "least_accesses", not_negative, OF_MACHINE(gpu.griffin.least_rate),
-           "A page stays where it is if the GPUs together access it less often than this in a "
+           "A page does not move if all GPUs together access the page less often than this in a "
            "period."),
     number("gpu.griffin", "dedicated_factor", {1, 1e9, false},
            OF_MACHINE(gpu.griffin.dedicated_factor),
-           "A page counts as dedicated to a GPU whose rate is at least this many times that of "
-           "every other "
-           "GPU."),
+           "A page is dedicated to a GPU if this GPU's access rate is at least this many times the "
+           "rate of every other GPU."),
     number("gpu.griffin", "shared_factor", {1, 1e9, false}, OF_MACHINE(gpu.griffin.shared_factor),
-           "A page changes its owner only for a GPU whose rate is more than this many times that "
-           "of every other GPU."),
+           "A page changes its owner only if the access rate of another GPU is more than this many "
+           "times the rate of every other GPU."),
 
     text("host", "model", OF_MACHINE(host.model), "The name of the processors."),
     number("host", "memory_GB_per_s", rates, OF_MACHINE(host.memory_bytes_per_s),
            "The rate of the host's memory for reads and writes together."),
     optional(number("host", "copy_write_GB_per_s", rates, OF_MACHINE(host.copy_write_bytes_per_s),
-                    "The measured rate at which copies of all GPUs together write to the "
-                    "host's memory. If the key is left out, it is not known.")),
+                    "The measured rate at which copies of all GPUs together write to the host's "
+                    "memory. If the key is left out, the rate is unknown.")),
 
     choice("protocol", "kind", "pcie3|pcie4|pcie5|pcie6|nvlink1|nvlink2|nvlink3|nvlink4",
-           OF_PROTOCOL(kind), "The generation, which says how packets are made."),
+           OF_PROTOCOL(kind), "The generation, which determines the format of packets."),
     whole("protocol", "max_payload_bytes", {16, 4096, false}, OF_PROTOCOL(max_payload_bytes),
           "The payload of the largest write packet. For PCIe it is a power of two, and for "
           "NVLink a multiple of 16 up to 256."),
@@ -486,33 +500,32 @@ constexpr std::array key_list{
                    "The bytes of a write packet's header, "
                    "framing and CRC."),
              need::pcie),
-    optional(
-        whole("protocol", "read_request_bytes", {1, 256, false}, OF_PROTOCOL(read_request_bytes),
-              "The bytes of the whole packet of a read "
-              "request."),
-        need::pcie),
-    optional(whole("protocol", "completion_overhead_bytes", {0, 256, false},
-                   OF_PROTOCOL(completion_overhead_bytes),
-                   "The bytes of header, framing and CRC of a packet that answers a read."),
+    optional(whole("protocol", "read_request_bytes", {1, 256, false},
+                   OF_PROTOCOL(read_request_bytes), "The size of the packet of a read request."),
              need::pcie),
+    optional(
+        whole("protocol", "completion_overhead_bytes", {0, 256, false},
+              OF_PROTOCOL(completion_overhead_bytes),
+              "The bytes of the header, framing and CRC of a packet that answers a read request."),
+        need::pcie),
     optional(whole("protocol", "flit_bytes", {2, 256, false}, OF_PROTOCOL(link_flit_bytes),
-                   "Packets take whole flits of this size. If the key is left out, they take "
-                   "single bytes."),
+                   "The size of a flit. Packets consist of whole flits. If the key is left out, a "
+                   "packet can have any number of bytes."),
              need::pcie_only),
     optional(whole("protocol", "word_write_bytes", {16, 256, false}, OF_PROTOCOL(word_write_bytes),
-                   "The bytes of a whole packet that writes 4 bytes or fewer. If the key is "
-                   "left out, the packet is as long as its flits."),
+                   "The size of a packet that writes 4 bytes or fewer. If the key is left out, "
+                   "such a packet has the size of its flits."),
              need::nvlink_only),
     optional(whole("protocol", "partial_write_sector_bytes", {16, 128, false},
                    OF_PROTOCOL(partial_write_sector_bytes),
-                   "The size of the sectors that a packet with byte enables carries as a whole. "
-                   "Lone aligned pieces of at most 16 bytes take flits. If the key is left out, "
-                   "all such packets take flits."),
+                   "The size of a sector. A packet with byte enables carries whole sectors, except "
+                   "for a single aligned piece of at most 16 bytes, which takes flits. If the key "
+                   "is left out, all packets with byte enables take flits."),
              need::nvlink_only),
     optional(
         whole("protocol", "write_answer_bytes", {1, 256, false}, OF_PROTOCOL(write_answer_bytes),
-              "The bytes that a receiver sends back for each packet of stores. If the key is "
-              "left out, nothing returns."),
+              "The bytes that a receiver sends back for each packet of stores. If the key is left "
+              "out, the receiver sends nothing back."),
         need::nvlink_only),
 
     key{"switch",
@@ -522,10 +535,11 @@ constexpr std::array key_list{
         "",
         need::required,
         "",
-        "The name by which links call the switch.",
+        "The name by which links refer to the switch.",
         OF_SWITCH(name)},
     number("switch", "latency_ns", not_negative, OF_SWITCH(latency_ps),
-           "The time through the switch, which forwards at the full rate of its links."),
+           "The time that a packet takes through the switch. The switch forwards at the full rate "
+           "of its links."),
 
     key{"link",
         "ends",
@@ -534,9 +548,9 @@ constexpr std::array key_list{
         "",
         need::required,
         "",
-        "The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU, and "
-        "`gpu0-3` for four of them. The same group on both sides stands for every pair of its "
-        "GPUs once.",
+        "The two devices. A device is a GPU such as `gpu0`, the name of a switch, or `host`. "
+        "`gpu*` stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends are the same "
+        "group, there is one link for every pair of its GPUs.",
         {}},
     key{"link",
         "protocol",
@@ -545,22 +559,24 @@ constexpr std::array key_list{
         "",
         need::required,
         "",
-        "The name of the table `[protocol.NAME]` that says how the link makes packets.",
+        "The NAME of the table `[protocol.NAME]` that states the link's packets.",
         OF_LINK(protocol_name)},
     whole("link", "width", {1, 64, false}, OF_LINK(width),
-          "The number of lanes (PCIe) or bonded links (NVLink), as information only."),
+          "The number of lanes (PCIe) or of bonded links (NVLink). This key is for information "
+          "only."),
     number("link", "bandwidth_GB_per_s", rates, OF_LINK(bytes_per_s),
-           "The rate of packets, with their headers, in one direction of the whole width, "
-           "after line coding."),
-    number("link", "latency_ns", not_negative, OF_LINK(latency_ps), "The time from end to end."),
+           "The rate in one direction over the whole width, after line coding. It includes the "
+           "headers of packets."),
+    number("link", "latency_ns", not_negative, OF_LINK(latency_ps),
+           "The time from one end of the link to the other."),
     optional(number("link", "copy_GB_per_s", rates, OF_LINK(copy_bytes_per_s),
                     "The measured payload rate of long copies in one direction. If the key is left "
-                    "out, it is the part of the bandwidth that packets leave for payload.")),
+                    "out, the rate is the bandwidth without the overhead of packets.")),
     optional(number("link", "copy_both_GB_per_s", rates, OF_LINK(copy_both_bytes_per_s),
-                    "The measured payload rate of long copies that run in both directions at once: "
-                    "the sum of both directions.")),
+                    "The measured payload rate of long copies that run in both directions at once. "
+                    "The value is the sum of both directions.")),
     number("link", "queue_KiB", {0, 1 << 20, true}, OF_LINK(queue_bytes),
-           "The buffer of each end for packets that wait for the link."),
+           "The size of the buffer at each end for packets that wait for the link."),
 };
 
 #undef OF_MACHINE
@@ -569,26 +585,28 @@ constexpr std::array key_list{
 #undef OF_LINK
 
 constexpr std::array table_list{
-    table{"gpu", "Gpu", need::required, "", "The one kind of GPU that the machine has."},
-    table{"gpu.issue", "Issue", need::required, "", "The work of a compute unit in one clock."},
+    table{"gpu", "Gpu", need::required, "",
+          "The GPUs of the machine, which are all of the same kind."},
+    table{"gpu.issue", "Issue", need::required, "",
+          "The work that a compute unit can do in one clock, and the latencies of this work."},
     table{"gpu.l1", "L1", need::required, "", "The first-level cache of a compute unit."},
     table{"gpu.scalar_l1", "ScalarL1", need::optional, "size_KiB",
-          "A first-level cache for data that a warp loads once for all lanes. If the table is "
-          "left out, such loads go to the L1."},
+          "A first-level cache for data that a warp loads once for all lanes. If the table is left "
+          "out, these loads go to the L1."},
     table{"gpu.l2", "L2", need::required, "", "The second-level cache of a GPU."},
     table{"gpu.tlb", "Tlb", need::optional, "page_KiB",
-          "Address translation: a first-level buffer of each compute unit and scalar cache, a "
-          "second-level buffer of the GPU, and walks of the page table at the host. If the "
-          "table is left out, translation takes no time."},
+          "Address translation: a first-level TLB of each compute unit and of each scalar cache, a "
+          "second-level TLB of the GPU, and walks of the page table at the host. If the table is "
+          "left out, translation takes no time."},
     table{"gpu.dram", "Dram", need::required, "", "The memory of a GPU."},
     table{"gpu.copy", "Copy", need::required, "",
-          "The copy engines of a GPU, and the host thread's cost of copies."},
+          "The copy engines of a GPU, and the cost of copies for the host thread."},
     table{"gpu.graph", "Graph", need::preset, "",
-          "The host thread's cost of CUDA graphs of copies. The defaults were measured on an "
-          "H200 node (driver 580.159, CUDA 13.0). Graphs of 5 to 160 copy nodes take 13 to 231 "
-          "us a launch and 53 to 2111 us to instantiate. Each node with other addresses takes "
-          "0.34 us. It is assumed that a call to make a graph or to add a node takes about 1 "
-          "us."},
+          "The cost of CUDA graphs of copies for the host thread. The defaults were measured on an "
+          "H200 node (driver 580.159, CUDA 13.0). For graphs of 5 to 160 copy nodes, a launch "
+          "takes 13 to 231 us, and an instantiation takes 53 to 2111 us. To change the addresses "
+          "of a node takes 0.34 us. It is assumed that a call to make a graph, or to add a node, "
+          "takes about 1 us."},
     table{"gpu.launch", "Launch", need::required, "",
           "The cost of starting a kernel, a block or a fence on the device."},
     table{"gpu.remote_write_queue", "RemoteWriteQueue", need::preset, "",
@@ -598,24 +616,26 @@ constexpr std::array table_list{
           "The queue and the pages of GPS (MICRO 2021), which no GPU has. The defaults come "
           "from the paper."},
     table{"gpu.dualopt", "DualOpt", need::optional, "rdma_cache_KiB",
-          "The hardware of DualOpt (PACT 2022), which treats a GPU's remote loads. No GPU has "
+          "The hardware of DualOpt (PACT 2022), which treats the remote loads of a GPU. No GPU has "
           "this hardware. The defaults come from the paper (Table 1). Without this table, the "
-          "machine cannot run the mechanism."},
+          "machine cannot run DualOpt's treatments of remote loads."},
     table{"gpu.griffin", "Griffin", need::optional, "batch_pages",
           "The hardware of Griffin (HPCA 2020), which moves pages to the GPUs that access them "
-          "most. No GPU has this hardware. Without this table, the machine cannot run the "
-          "mechanism."},
-    table{"host", "Host", need::required, "", "The processors and their memory, as one place."},
+          "most. No GPU has this hardware. Without this table, the machine cannot run `griffin`."},
+    table{"host", "Host", need::required, "",
+          "The processors and their memory, described as one place."},
     table{"protocol", "Protocol", need::named, "",
-          "The way in which payload becomes packets. Links refer to a `[protocol.NAME]` by its "
-          "name."},
+          "A protocol states how payload becomes packets. Links refer to a table `[protocol.NAME]` "
+          "by its name."},
     table{"link", "Link", need::list, "",
-          "A full-duplex link, or several equal links if an end stands for several devices."},
+          "A full-duplex link. If an end stands for several devices, the table describes several "
+          "equal links."},
     table{"switch", "Switch", need::list, "", "A switch between links. A file may have none."},
 };
 
 constexpr std::array rule_list{
-    rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1, "The simulator needs it."},
+    rule{rule_kind::power_of_two, "gpu.warp_width_lanes", "", 1,
+         "The simulator supports only powers of two."},
     rule{rule_kind::power_of_two, "gpu.remote_store_bytes", "", 1, "Stores are aligned."},
     rule{rule_kind::divides, "gpu.issue.sub_cores", "gpu.issue.instructions_per_clock", 1,
          "Sub-cores are equal."},
@@ -651,10 +671,11 @@ constexpr std::array rule_list{
          "All scalar caches serve the same number of compute units."},
     rule{rule_kind::power_of_two, "gpu.tlb.page_KiB", "", 1, "Pages are aligned."},
     rule{rule_kind::power_of_two_of, "gpu.tlb.l1_entries", "gpu.tlb.l1_ways", 1,
-         "The number of sets in a buffer is a power of two."},
+         "The number of sets in a TLB is a power of two."},
     rule{rule_kind::power_of_two_of, "gpu.tlb.l2_entries", "gpu.tlb.l2_ways", 1,
-         "The number of sets in a buffer is a power of two."},
-    rule{rule_kind::needs, "gpu.griffin", "gpu.tlb", 1, "Griffin invalidates translations."},
+         "The number of sets in a TLB is a power of two."},
+    rule{rule_kind::needs, "gpu.griffin", "gpu.tlb", 1,
+         "Griffin invalidates translations of pages in TLBs."},
     rule{rule_kind::at_most, "gpu.griffin.shared_factor", "gpu.griffin.dedicated_factor", 1,
          "A page cannot be both shared and dedicated."},
     rule{rule_kind::at_most, "gpu.clock_MHz", "gpu.griffin.counting_clocks", 1e12,
@@ -667,14 +688,14 @@ constexpr std::array rule_list{
          "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1,
          "The rest of the L2 must consist of whole sets."},
     rule{rule_kind::at_most, "gpu.copy.peer_engines", "gpu.copy.engines", 1,
-         "Peer engines are some of a GPU's copy engines."},
+         "Peer engines are a part of the GPU's copy engines."},
     rule{rule_kind::at_least_together, "gpu.remote_write_queue.payload_bytes",
          "gpu.l2.line_bytes gpu.remote_write_queue.subheader_bytes", 1,
          "A packet holds a line with its header."},
     rule{rule_kind::at_most, "link.copy_GB_per_s", "link.bandwidth_GB_per_s", 1,
          "Copies are no faster than their link."},
     rule{rule_kind::at_most, "link.copy_both_GB_per_s", "link.bandwidth_GB_per_s", 2,
-         "Copies are no faster than both directions of their link."},
+         "Copies are no faster than both directions of their link together."},
     rule{rule_kind::at_most, "host.copy_write_GB_per_s", "host.memory_GB_per_s", 1,
          "Copies are no faster than the memory that they write."},
 };

@@ -20,7 +20,7 @@ class Table(msgspec.Struct, frozen=True):
 
 
 class Issue(Table, frozen=True, kw_only=True):
-    """The work of a compute unit in one clock."""
+    """The work that a compute unit can do in one clock, and the latencies of this work."""
 
     # The number of warp instructions that a compute unit's schedulers issue.
     instructions_per_clock: int
@@ -34,39 +34,43 @@ class Issue(Table, frozen=True, kw_only=True):
     special_lanes_per_clock: int
     # The number of cache lines that the load/store unit can look up.
     memory_lines_per_clock: int
-    # The equal parts of a compute unit. Each has its share of the lanes and of the instructions,
-    # and a warp stays in one of them.
+    # The number of equal parts of a compute unit. Each part has its share of the lanes and of the
+    # instructions. A warp stays in one part.
     sub_cores: int = 1
-    # The time from a 32-bit floating-point operation to one that needs its result. 0 means the time
-    # that the lanes are busy with it.
+    # The time from a 32-bit floating-point operation to an operation that needs its result. 0 means
+    # the time for which the lanes are busy with the operation.
     fp32_latency_clocks: float = 0
-    # The same for 64-bit floating-point operations.
+    # The time from a 64-bit floating-point operation to an operation that needs its result. 0 means
+    # the time for which the lanes are busy with the operation.
     fp64_latency_clocks: float = 0
-    # The same for integer operations.
+    # The time from an integer operation to an operation that needs its result. 0 means the time for
+    # which the lanes are busy with the operation.
     integer_latency_clocks: float = 0
-    # The same for reciprocals, square roots and transcendental functions.
+    # The time from a reciprocal, a square root or a transcendental function to an operation that
+    # needs its result. 0 means the time for which the lanes are busy with the operation.
     special_latency_clocks: float = 0
     # The time of an exchange of registers in a warp. 0 means `hit_latency_ns` of the L1.
     shuffle_latency_clocks: float = 0
-    # The time of a comparison and a ballot of its results in a warp. 0 means the time of an
-    # exchange.
+    # The time of a comparison in all lanes of a warp and a ballot of the results. 0 means
+    # `shuffle_latency_clocks`.
     vote_latency_clocks: float = 0
-    # The time of an instruction that adds 32-bit integers of all lanes of a warp, or takes their
-    # minimum. 0 means that these are exchanges and operations.
+    # The time of an instruction that adds the 32-bit integers of all lanes of a warp, or takes
+    # their minimum. 0 means that exchanges of registers and operations compute the result instead.
     reduction_latency_clocks: float = 0
     # The number of integers whose minimum or maximum one operation takes.
     minimum_inputs: int = 2
     # The time of a load from shared memory. 0 means `hit_latency_ns` of the L1.
     shared_latency_clocks: float = 0
-    # The time from a block's last warp at a barrier until its warps go on.
+    # The time from the arrival of a block's last warp at a barrier until the block's warps
+    # continue.
     barrier_latency_clocks: float = 0
-    # What each warp of the block adds to that time.
+    # The time that each warp of the block adds to `barrier_latency_clocks`.
     barrier_warp_latency_clocks: float = 0
-    # The time that a warp needs for the end of an iteration, besides the loads and operations, in a
-    # loop whose iterations carry a result.
+    # The time that a warp needs at the end of an iteration, in addition to the loads and
+    # operations. It applies to loops that carry a result from one iteration to the next.
     loop_latency_clocks: float = 0
-    # The number of lanes of a load from global memory whose addresses the load/store unit takes. 0
-    # means all lanes of a warp.
+    # The number of lanes whose addresses the load/store unit accepts in one clock, for a load from
+    # global memory. 0 means all lanes of a warp.
     load_lanes_per_clock: int = 0
 
 
@@ -81,25 +85,25 @@ class L1(Table, frozen=True, kw_only=True):
     line_bytes: Literal[64, 128]
     # The size of the parts of a line that are fetched separately.
     sector_bytes: int
-    # The time from the compute unit to the data and back.
+    # The time of a hit, from the compute unit to the data and back.
     hit_latency_ns: float
-    # The number of lines that can be under way to the cache at a time (MSHRs).
+    # The number of lines that can be in flight to the cache at a time (MSHRs).
     outstanding_lines: int
-    # The rate of a compute unit's hits.
+    # The rate at which a compute unit gets data from hits.
     bandwidth_GB_per_s: float
-    # Whether stores go on to the L2 at once, without a line in the L1 (`through`), or stay until
-    # their line leaves (`back`).
+    # `through`: stores go to the L2 at once, and do not allocate a line in the L1. `back`: stores
+    # stay in the L1 until their line is evicted.
     write_policy: Literal["through", "back"]
-    # The way in which a line's address chooses its set.
+    # How the address of a line determines the line's set.
     set_index: Literal["hashed", "modulo"] = "hashed"
-    # If all lines of a miss's set are under way, the miss displaces one of them (`displaces`), or
-    # it and the loads after it wait (`stalls`).
+    # What a miss does if all lines of its set are in flight. `displaces`: the miss displaces one of
+    # these lines. `stalls`: the miss and all later loads wait.
     full_set: Literal["displaces", "stalls"] = "displaces"
 
 
 class ScalarL1(Table, frozen=True, kw_only=True):
     """A first-level cache for data that a warp loads once for all lanes. If the table is left out,
-    such loads go to the L1.
+    these loads go to the L1.
     """
 
     # The size of a cache.
@@ -108,7 +112,7 @@ class ScalarL1(Table, frozen=True, kw_only=True):
     ways: int
     # The number of compute units that share one of these caches.
     compute_units: int
-    # The time from the compute unit to the data and back.
+    # The time of a hit, from the compute unit to the data and back.
     hit_latency_ns: float
 
 
@@ -125,53 +129,53 @@ class L2(Table, frozen=True, kw_only=True):
     sector_bytes: int
     # The number of slices, each with its own port.
     banks: int
-    # The time from the compute unit to the data and back.
+    # The time of a hit, from the compute unit to the data and back.
     hit_latency_ns: float
-    # The number of lines that can be under way to a bank at a time (MSHRs).
+    # The number of lines that can be in flight to a bank at a time (MSHRs).
     outstanding_lines_per_bank: int
     # The rate of all banks together.
     bandwidth_GB_per_s: float
-    # The rate at which all banks together take stored data. 0 means the rate of
+    # The rate at which all banks together accept stored data. 0 means the rate of
     # `bandwidth_GB_per_s`.
     write_GB_per_s: float = 0
     # The rate of requests of all banks together, whatever their size. 0 means that only bytes
     # count.
     requests_MHz: float = 0
-    # Whether stores go on to the memory at once (`through`), or stay until their line leaves
-    # (`back`).
+    # `through`: stores go to the memory at once. `back`: stores stay in the L2 until their line is
+    # evicted.
     write_policy: Literal["through", "back"]
-    # The number of atomic operations that a bank makes.
+    # The number of atomic operations that a bank can do in one clock.
     atomics_per_clock_per_bank: int
-    # The time from a link's port to the L2 and back. If the key is left out, it is
+    # The time from the port of a link to the L2 and back. If the key is left out, this time is
     # `hit_latency_ns`.
     port_latency_ns: float | UnsetType = UNSET
 
 
 class Tlb(Table, frozen=True, kw_only=True):
-    """Address translation: a first-level buffer of each compute unit and scalar cache, a
-    second-level buffer of the GPU, and walks of the page table at the host. If the table is
-    left out, translation takes no time.
+    """Address translation: a first-level TLB of each compute unit and of each scalar cache, a
+    second-level TLB of the GPU, and walks of the page table at the host. If the table is left
+    out, translation takes no time.
     """
 
-    # The size of a page, also in unified memory.
+    # The size of a page. Pages of unified memory have the same size.
     page_KiB: int
-    # The number of pages that a first-level buffer holds.
+    # The number of pages that a first-level TLB holds.
     l1_entries: int
     # The number of pages in a set of the first level.
     l1_ways: int
-    # The time that the first-level buffer adds to every access.
+    # The time that the first-level TLB adds to every access.
     l1_latency_ns: float
-    # The number of pages for which the first level can ask at a time.
+    # The number of translations that the first level can request at a time.
     l1_outstanding_pages: int
-    # The number of pages that the second-level buffer holds.
+    # The number of pages that the second-level TLB holds.
     l2_entries: int
     # The number of pages in a set of the second level.
     l2_ways: int
-    # The time that the second level adds to an access that misses the first.
+    # The time that the second level adds to an access that misses the first level.
     l2_latency_ns: float
-    # The number of pages for which the second level can ask at a time.
+    # The number of translations that the second level can request at a time.
     l2_outstanding_pages: int
-    # The number of walks of the page table at a time, for all GPUs together.
+    # The number of walks of the page table that can run at a time, for all GPUs together.
     walks: int
     # The time of a walk.
     walk_ns: float
@@ -197,34 +201,36 @@ class Dram(Table, frozen=True, kw_only=True):
 
 
 class Copy(Table, frozen=True, kw_only=True):
-    """The copy engines of a GPU, and the host thread's cost of copies."""
+    """The copy engines of a GPU, and the cost of copies for the host thread."""
 
     # The number of copy engines of a GPU.
     engines: int
-    # The number of copy engines that copy to other GPUs. If the key is left out, all of them do.
+    # The number of copy engines that can copy to other GPUs. If the key is left out, all copy
+    # engines can.
     peer_engines: int | UnsetType = UNSET
     # The time that the device takes to start a copy.
     setup_us: float
     # The time from a flag to the start of a copy that waits for the flag.
     wait_us: float
-    # The time from a kernel's end to the copy that the host then starts.
+    # The time from the end of a kernel to the start of a copy that the host starts after the
+    # kernel.
     host_us: float
     # The time that the host thread takes to enqueue a copy.
     launch_us: float
     # The time that the host thread takes to record an event and let a stream wait for it.
     event_us: float
-    # The time from a copy's end to the start of a copy in another stream that waits for the first
-    # copy's event.
+    # The time from the end of a copy to the start of a second copy, which is in another stream and
+    # waits for an event of the first copy.
     event_latency_us: float = 0
-    # The rate of one engine, if no link is slower.
+    # The rate of one copy engine, if no link is slower.
     bandwidth_GB_per_s: float
 
 
 class Graph(Table, frozen=True, kw_only=True):
-    """The host thread's cost of CUDA graphs of copies. The defaults were measured on an H200 node
-    (driver 580.159, CUDA 13.0). Graphs of 5 to 160 copy nodes take 13 to 231 us a launch and 53
-    to 2111 us to instantiate. Each node with other addresses takes 0.34 us. It is assumed that
-    a call to make a graph or to add a node takes about 1 us.
+    """The cost of CUDA graphs of copies for the host thread. The defaults were measured on an H200
+    node (driver 580.159, CUDA 13.0). For graphs of 5 to 160 copy nodes, a launch takes 13 to
+    231 us, and an instantiation takes 53 to 2111 us. To change the addresses of a node takes
+    0.34 us. It is assumed that a call to make a graph, or to add a node, takes about 1 us.
     """
 
     # The time to make an empty graph.
@@ -250,23 +256,25 @@ class Launch(Table, frozen=True, kw_only=True):
     kernel_us: float
     # The time between two blocks that start on one compute unit.
     block_ns: float
-    # The time of a kernel of a library call, besides its launch and its bytes.
+    # The time of a kernel of a library call, in addition to the time of its launch and of its
+    # bytes.
     library_kernel_us: float = 0
-    # The time that the first blocks of a kernel wait for each instruction of the kernel's machine
-    # code.
+    # The time for which the first blocks of a kernel wait for each instruction of the kernel's
+    # machine code.
     instruction_ns: float = 0
-    # The time of a release at system scope with nothing outstanding.
+    # The time of a release at system scope if no store is outstanding.
     fence_ns: float
     # The time from a launch by a kernel to the first block of the launched kernel.
     device_us: float
     # The time between two launches by kernels of a GPU.
     device_interval_us: float
-    # The number of launches by kernels that can wait for a start.
+    # The number of launches by kernels that can wait for their start.
     device_pending_launches: int
-    # The time from a counter's last update until a polling agent has seen it.
+    # The time from the last update of a counter until a polling agent sees this update.
     poll_ns: float
-    # The compute unit that gets a kernel's next block. `round-robin` takes the units in turn, and
-    # `greedy` takes the first one with room. `partition` gives each unit an equal run of blocks.
+    # How a kernel's blocks are assigned to compute units. `round-robin`: compute units get blocks
+    # in turn. `greedy`: the next block goes to the first compute unit with room. `partition`: each
+    # compute unit gets an equal run of consecutive blocks.
     dispatch: Literal["round-robin", "greedy", "partition"] = "round-robin"
 
 
@@ -279,16 +287,18 @@ class RemoteWriteQueue(Table, frozen=True, kw_only=True):
     lines_per_destination: int = 64
     # The number of address windows that are open at a time for each destination.
     windows_per_destination: int = 1
-    # Whether a window covers aligned addresses (`aligned`) or the span of the stores (`growing`).
+    # `aligned`: a window covers an aligned range of addresses. `growing`: a window covers the span
+    # of its stores.
     window: Literal["aligned", "growing"] = "aligned"
     # The size of the header of a store in a packet.
     subheader_bytes: int = 5
-    # The size of the largest packet, with the headers of its stores. If a link's
-    # `max_payload_bytes` is less, the link's limit counts.
+    # The size of the largest packet, including the headers of its stores. If `max_payload_bytes` of
+    # a link is smaller, the limit of the link counts.
     payload_bytes: int = 4096
-    # A queue is sent if it gets no store for this time. 0 means never.
+    # The stores of a queue are sent if the queue receives no store for this time. 0 means that
+    # there is no such timeout.
     idle_flush_ns: float = 0
-    # The number of lines of the receiver's buffer between its port and its L2.
+    # The number of lines of the buffer between the receiver's port and its L2.
     unpacked_lines: int = 64
 
 
@@ -304,74 +314,74 @@ class Gps(Table, frozen=True, kw_only=True):
 
 
 class DualOpt(Table, frozen=True, kw_only=True):
-    """The hardware of DualOpt (PACT 2022), which treats a GPU's remote loads. No GPU has this
+    """The hardware of DualOpt (PACT 2022), which treats the remote loads of a GPU. No GPU has this
     hardware. The defaults come from the paper (Table 1). Without this table, the machine cannot
-    run the mechanism.
+    run DualOpt's treatments of remote loads.
     """
 
-    # The size of the pieces of a line for which a fine-grained load asks.
+    # The size of the pieces of a line that a fine-grained load can request.
     granularity_bytes: Literal[4, 8, 16] = 4
     # The number of pieces of replies that can wait for each destination.
     buffer_pieces_per_destination: int = 64
-    # Replies are sent if no further one comes in this time.
+    # The time after which waiting replies are sent if no further reply comes.
     timeout_clocks: int = 30
-    # The size of the largest packet of joined replies, with its header.
+    # The size of the largest packet that several replies share, including its header.
     packet_bytes: int = 64
     # The part of the L2 that holds lines of other GPUs.
     rdma_cache_KiB: int = 1536
     # The number of lines in a set of the RDMA cache.
     rdma_cache_ways: int = 16
-    # The engine treats loads specially only if at least this share of all accesses is remote.
+    # The decision engine keeps `direct` unless at least this share of all accesses is remote.
     remote_threshold: float = 0.02
-    # Fine-grained loads are chosen if loads use a smaller share of a line's pieces than this.
+    # The engine chooses fine-grained loads if loads use less than this share of a line's pieces.
     block_threshold: float = 0.2
-    # Fine-grained loads are chosen if remote loads hit the L1 more rarely than this. Otherwise the
-    # RDMA cache is chosen.
+    # The engine chooses fine-grained loads if the hit rate of remote loads in the L1 is below this
+    # value. Otherwise it chooses the RDMA cache.
     hit_threshold: float = 0.4
-    # The number of remote loads that are counted before the decision.
+    # The number of remote loads that the engine observes before it decides.
     monitored_accesses: int = 20000
-    # The number of accesses before the counted remote loads.
+    # The number of accesses before the engine begins to observe remote loads.
     warm_up_accesses: int
-    # A decision changes after this many windows in a row that ask for another one. The paper does
-    # not have this key; an engine that keeps watching needs it.
+    # An adaptive engine changes its decision after this many windows in a row that favour another
+    # choice. The paper does not have this key.
     agreeing_windows: int = 2
-    # One of this many compute units keeps looking into its L1. The paper does not have this key; an
-    # engine that keeps watching needs it.
+    # If loads bypass the L1, one of this many compute units still uses its L1, so that an adaptive
+    # engine can measure the hit rate. The paper does not have this key.
     looking_compute_units: int = 64
-    # The number of remote loads of a page before the page is treated by itself. The paper does not
-    # have this key.
+    # The number of remote loads of a page before `dualopt-pages` decides for this page. The paper
+    # does not have this key.
     page_loads: int = 64
 
 
 class Griffin(Table, frozen=True, kw_only=True):
     """The hardware of Griffin (HPCA 2020), which moves pages to the GPUs that access them most. No
-    GPU has this hardware. Without this table, the machine cannot run the mechanism.
+    GPU has this hardware. Without this table, the machine cannot run `griffin`.
     """
 
-    # The most pages that move together.
+    # The largest number of pages that move together.
     batch_pages: int
     # The period in which GPUs count accesses.
     counting_clocks: int
-    # The most pages that a GPU reports for a period.
+    # The largest number of pages that a GPU reports for a period.
     counted_pages: int
-    # The number of periods from one look at the pages to the next.
+    # The number of periods between two classifications of the pages.
     look_periods: int
-    # The weight of a period's count in a page's rates.
+    # The weight of the newest period's count in the rates of a page.
     newest_weight: float
-    # A page stays where it is if the GPUs together access it less often than this in a period.
+    # A page does not move if all GPUs together access the page less often than this in a period.
     least_accesses: float
-    # A page counts as dedicated to a GPU whose rate is at least this many times that of every other
-    # GPU.
+    # A page is dedicated to a GPU if this GPU's access rate is at least this many times the rate of
+    # every other GPU.
     dedicated_factor: float
-    # A page changes its owner only for a GPU whose rate is more than this many times that of every
-    # other GPU.
+    # A page changes its owner only if the access rate of another GPU is more than this many times
+    # the rate of every other GPU.
     shared_factor: float
 
 
 class Gpu(Table, frozen=True, kw_only=True):
-    """The one kind of GPU that the machine has."""
+    """The GPUs of the machine, which are all of the same kind."""
 
-    # The number of GPUs, which are all of one kind.
+    # The number of GPUs. All GPUs are of the same kind.
     count: int
     # The GPU's name, as its driver gives it.
     model: str
@@ -390,17 +400,17 @@ class Gpu(Table, frozen=True, kw_only=True):
     # The number of 32-bit registers of a compute unit. 0 means that registers do not limit the
     # number of its warps.
     registers_per_compute_unit: int = 0
-    # The number of a compute unit's remote stores that can wait for a link. If all places are
-    # taken, warps wait.
+    # The number of remote stores of a compute unit that can wait for a link. If this number of
+    # stores wait, warps with further stores wait, too.
     store_queue_lines_per_compute_unit: int
-    # Neighbouring lanes' stores to another GPU are combined up to this size. If the key is left
-    # out, they are combined up to a line.
+    # Stores of neighbouring lanes to another GPU are combined up to this size. If the key is left
+    # out, these stores are combined up to a line.
     remote_store_bytes: int | UnsetType = UNSET
-    # The rate at which stores leave a compute unit. If the key is left out, they leave as fast as
-    # the L1 looks lines up.
+    # The rate at which stores leave a compute unit. If the key is left out, stores leave at the
+    # rate at which the L1 looks up lines.
     store_GB_per_s_per_compute_unit: float | UnsetType = UNSET
     # The mean error of simulated times of workloads on one GPU, as `interlace calibrate
-    # --workloads` found it. Tables of simulated times show it.
+    # --workloads` measured it. Tables of simulated times show this error.
     workload_error_percent: float | UnsetType = UNSET
     issue: Issue
     l1: L1
@@ -418,75 +428,83 @@ class Gpu(Table, frozen=True, kw_only=True):
 
 
 class Host(Table, frozen=True, kw_only=True):
-    """The processors and their memory, as one place."""
+    """The processors and their memory, described as one place."""
 
     # The name of the processors.
     model: str
     # The rate of the host's memory for reads and writes together.
     memory_GB_per_s: float
     # The measured rate at which copies of all GPUs together write to the host's memory. If the key
-    # is left out, it is not known.
+    # is left out, the rate is unknown.
     copy_write_GB_per_s: float | UnsetType = UNSET
 
 
 class Protocol(Table, frozen=True, kw_only=True):
-    """The way in which payload becomes packets. Links refer to a `[protocol.NAME]` by its name."""
+    """A protocol states how payload becomes packets. Links refer to a table `[protocol.NAME]` by
+    its name.
+    """
 
-    # The generation, which says how packets are made.
+    # The generation, which determines the format of packets.
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
     # The payload of the largest write packet. For PCIe it is a power of two, and for NVLink a
     # multiple of 16 up to 256.
     max_payload_bytes: int
     # The bytes of a write packet's header, framing and CRC.
     packet_overhead_bytes: int | UnsetType = UNSET
-    # The bytes of the whole packet of a read request.
+    # The size of the packet of a read request.
     read_request_bytes: int | UnsetType = UNSET
-    # The bytes of header, framing and CRC of a packet that answers a read.
+    # The bytes of the header, framing and CRC of a packet that answers a read request.
     completion_overhead_bytes: int | UnsetType = UNSET
-    # Packets take whole flits of this size. If the key is left out, they take single bytes.
+    # The size of a flit. Packets consist of whole flits. If the key is left out, a packet can have
+    # any number of bytes.
     flit_bytes: int | UnsetType = UNSET
-    # The bytes of a whole packet that writes 4 bytes or fewer. If the key is left out, the packet
-    # is as long as its flits.
+    # The size of a packet that writes 4 bytes or fewer. If the key is left out, such a packet has
+    # the size of its flits.
     word_write_bytes: int | UnsetType = UNSET
-    # The size of the sectors that a packet with byte enables carries as a whole. Lone aligned
-    # pieces of at most 16 bytes take flits. If the key is left out, all such packets take flits.
+    # The size of a sector. A packet with byte enables carries whole sectors, except for a single
+    # aligned piece of at most 16 bytes, which takes flits. If the key is left out, all packets with
+    # byte enables take flits.
     partial_write_sector_bytes: int | UnsetType = UNSET
-    # The bytes that a receiver sends back for each packet of stores. If the key is left out,
-    # nothing returns.
+    # The bytes that a receiver sends back for each packet of stores. If the key is left out, the
+    # receiver sends nothing back.
     write_answer_bytes: int | UnsetType = UNSET
 
 
 class Link(Table, frozen=True, kw_only=True):
-    """A full-duplex link, or several equal links if an end stands for several devices."""
+    """A full-duplex link. If an end stands for several devices, the table describes several equal
+    links.
+    """
 
-    # The two devices: `gpu0`, a switch's name or `host`. `gpu*` stands for every GPU, and `gpu0-3`
-    # for four of them. The same group on both sides stands for every pair of its GPUs once.
+    # The two devices. A device is a GPU such as `gpu0`, the name of a switch, or `host`. `gpu*`
+    # stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends are the same group,
+    # there is one link for every pair of its GPUs.
     ends: tuple[str, str]
-    # The name of the table `[protocol.NAME]` that says how the link makes packets.
+    # The NAME of the table `[protocol.NAME]` that states the link's packets.
     protocol: str
-    # The number of lanes (PCIe) or bonded links (NVLink), as information only.
+    # The number of lanes (PCIe) or of bonded links (NVLink). This key is for information only.
     width: int
-    # The rate of packets, with their headers, in one direction of the whole width, after line
-    # coding.
+    # The rate in one direction over the whole width, after line coding. It includes the headers of
+    # packets.
     bandwidth_GB_per_s: float
-    # The time from end to end.
+    # The time from one end of the link to the other.
     latency_ns: float
-    # The measured payload rate of long copies in one direction. If the key is left out, it is the
-    # part of the bandwidth that packets leave for payload.
+    # The measured payload rate of long copies in one direction. If the key is left out, the rate is
+    # the bandwidth without the overhead of packets.
     copy_GB_per_s: float | UnsetType = UNSET
-    # The measured payload rate of long copies that run in both directions at once: the sum of both
-    # directions.
+    # The measured payload rate of long copies that run in both directions at once. The value is the
+    # sum of both directions.
     copy_both_GB_per_s: float | UnsetType = UNSET
-    # The buffer of each end for packets that wait for the link.
+    # The size of the buffer at each end for packets that wait for the link.
     queue_KiB: float
 
 
 class Switch(Table, frozen=True, kw_only=True):
     """A switch between links. A file may have none."""
 
-    # The name by which links call the switch.
+    # The name by which links refer to the switch.
     name: str
-    # The time through the switch, which forwards at the full rate of its links.
+    # The time that a packet takes through the switch. The switch forwards at the full rate of its
+    # links.
     latency_ns: float
 
 
@@ -499,7 +517,7 @@ class Machine(Table, frozen=True, kw_only=True):
 
     name: str
     format: Literal[1]
-    # One line that says what the machine is.
+    # One line of text that describes the machine.
     title: str
     gpu: Gpu
     host: Host
