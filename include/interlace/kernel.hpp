@@ -359,6 +359,15 @@ struct update_queues {
   }
 };
 
+// The first update beyond a partitioned array that kernels of a device made. Only GPUs need it, and
+// only partitions that check updates have it.
+struct update_mistake {
+  unsigned long long element = 0;
+  unsigned long long block = 0;
+  unsigned int lane = 0;
+  unsigned int made = 0;  // not 0 after such an update
+};
+
 // An array in which each element belongs to one device. Kernels on all devices update it, and the
 // owner's kernels also load and store it.
 template <class T, combine Op>
@@ -373,7 +382,8 @@ struct partitioned {
   // mechanism combines at the exchange, this device's array of contributions.
   T* parts[max_devices] = {};
   update_queues queues;
-  update_counts* counts = nullptr;  // null on GPUs
+  update_counts* counts = nullptr;    // null on GPUs
+  update_mistake* mistake = nullptr;  // null unless a GPU checks updates
 
   // The device that owns element i.
   INTERLACE_HOST_DEVICE std::uint32_t owner(std::uint64_t i) const {

@@ -531,6 +531,15 @@ __device__ __forceinline__ void note_load(const Place& place, const partitioned<
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
+// Notes an update beyond a partitioned array, unless an earlier one is noted.
+static __device__ __noinline__ void note_mistake(update_mistake* at, std::uint64_t element,
+                                                 std::uint64_t block) {
+  if (atomicExch(&at->made, 1U) != 0) return;
+  at->element = element;
+  at->block = block;
+  at->lane = threadIdx.x;
+}
+
 // Whether lanes of the block may have written the view's memory. If so, a load that the block or
 // the warp shares must wait for these lanes.
 template <class View>
@@ -707,7 +716,10 @@ class lane {
         if (packs) return;
       }
     }
-    if (n >= view.size) return;
+    if (n >= view.size) {
+      if (view.mistake != nullptr) note_mistake(view.mistake, n, place_.index());
+      return;
+    }
     T* element = view.parts[owner] + offset;
     note<Policy>(
         place_, Op == combine::store ? kernel::traced_access::store : kernel::traced_access::atomic,

@@ -158,6 +158,10 @@ void node::record_accesses(std::uint32_t device, const kernel_operation& k,
 
 void node::begin_recording() { parts_->records.begin(); }
 void node::cancel_recording() { parts_->records.cancel(); }
-kernel::run_result node::execute(const run_options& o) { return parts_->runs.execute(o); }
+kernel::run_result node::execute(const run_options& o) {
+  kernel::run_result result = parts_->runs.execute(o);
+  parts_->regions.check_updates();
+  return result;
+}
 
 }  // namespace interlace::cuda

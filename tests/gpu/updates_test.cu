@@ -105,6 +105,57 @@ TEST_P(updates, are_not_lost_with_windows) {
   }
 }
 
+// A kernel whose last lane updates an element beyond the array.
+struct update_beyond {
+  static constexpr std::uint32_t threads = 64;
+  partitioned<std::uint64_t, combine::add> table;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const bool last = lane.global_index() + 1 == lane.global_count();
+      lane.update(table, last ? table.size + 6 : lane.global_index(), 1U);
+    });
+  }
+};
+
+TEST_P(updates, beyond_the_array_are_named_if_updates_are_checked) {
+  INTERLACE_NEED_GPUS(2);
+  INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 2));
+  for (const bool checks : {false, true}) {
+    cuda::node node(options_for(2));
+    kernel::region_options options;
+    options.mechanism = GetParam();
+    options.boundaries = {0, 100, 200};
+    options.check_updates = checks;
+    const auto table = node.create_partition<std::uint64_t, combine::add>(options);
+    for (std::uint32_t d = 0; d < 2; ++d) node.set_part(table, d, std::vector<std::uint64_t>(100));
+    const auto run = [&] {
+      node.run([&] {
+        node.launch(1, update_beyond{node.view(table, 1)}, {3, 64}, table);
+        node.exchange(table);
+      });
+    };
+    if (checks) {
+      try {
+        run();
+        ADD_FAILURE() << "nothing was reported";
+      } catch (const model_error& error) {
+        EXPECT_STREQ(error.what(),
+                     "lane 63 of block 2 of device 1 updates element 206 of a partitioned array of "
+                     "200");
+      }
+    } else {
+      run();
+    }
+    std::vector<std::uint64_t> all = node.part(table, 0);
+    const std::vector<std::uint64_t> rest = node.part(table, 1);
+    all.insert(all.end(), rest.begin(), rest.end());
+    std::vector<std::uint64_t> wanted(200);
+    std::fill_n(wanted.begin(), 191, 1);
+    EXPECT_EQ(all, wanted);
+  }
+}
+
 // Each device is late at random before the updates of an epoch.
 TEST_P(updates, are_right_when_devices_are_late) {
   INTERLACE_NEED_GPUS(4);

@@ -97,6 +97,7 @@ partitioned<T, Op> make_partitioned_view(const region_state& state, std::uint32_
   view.device = device;
   view.devices = state.devices();
   view.counts = counts;
+  view.mistake = state.mistakes[device];
   std::copy(state.options.boundaries.begin(), state.options.boundaries.end(), view.boundaries);
   for (std::uint32_t d = 0; d < view.devices; ++d) {
     view.parts[d] = how.updates_partials && d != device

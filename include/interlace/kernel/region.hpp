@@ -101,6 +101,10 @@ struct region_options {
   // The number of windows of each part, at least 1. More windows need shared memory for more
   // packets.
   std::uint32_t update_windows = 1;
+  // For partitions on GPUs: whether run() throws model_error, with the device, block and lane, if a
+  // kernel updated an element beyond the array. Other nodes always check. Without this option such
+  // an update changes nothing.
+  bool check_updates = false;
 };
 
 // Whether a kernel's store looks up `readers`.
@@ -161,6 +165,8 @@ struct region_state {
   std::uint32_t queued_packets = 0;           // number of packets for which each queue has room
   std::uint32_t window_shift = 0;             // log2 of the number of elements of a window
   std::uint32_t update_windows = 1;           // number of windows of the largest part
+  // Where kernels of each device note an update beyond the array; null if updates are not checked.
+  std::array<update_mistake*, max_devices> mistakes{};
 
   // Whether this is a region, and neither a reduction nor a partition.
   bool is_region() const { return !is_reduction && !is_partition; }

@@ -40,6 +40,11 @@ std::uint32_t node_regions::add_partition(kernel::region_options o, std::uint32_
       kernel::make_partition_state(std::move(o), element_bytes, operation, gpus_.count());
   for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
     state.buffers[d][0] = arrays_.take(d, state.part_size(d) * element_bytes);
+    if (state.options.check_updates) {
+      constexpr update_mistake none;
+      state.mistakes[d] = static_cast<update_mistake*>(arrays_.take(d, sizeof(none)));
+      arrays_.write(state.mistakes[d], &none, sizeof(none));
+    }
     if (gpus_.count() == 1) continue;
     if (const auto bytes = kernel::partials_bytes(state); bytes != 0) {
       state.partials[d] = arrays_.take(d, bytes);
@@ -85,6 +90,23 @@ void node_regions::write_front(std::uint32_t id, std::uint32_t device, const voi
   kernel::check_front(n, s);
   arrays_.write(s.buffers[device][0], values, n * element_bytes);
   if (!s.is_reduction) arrays_.write(s.buffers[device][1], values, n * element_bytes);
+}
+
+void node_regions::check_updates() const {
+  for (const kernel::region_state& s : states_) {
+    if (!s.is_partition || !s.options.check_updates) continue;
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      update_mistake m;
+      arrays_.read(&m, s.mistakes[d], sizeof(m));
+      if (m.made == 0) continue;
+      constexpr update_mistake none;
+      arrays_.write(s.mistakes[d], &none, sizeof(none));
+      throw model_error("lane " + std::to_string(m.lane) + " of block " + std::to_string(m.block) +
+                        " of device " + std::to_string(d) + " updates element " +
+                        std::to_string(m.element) + " of a partitioned array of " +
+                        std::to_string(s.elements));
+    }
+  }
 }
 
 std::string node_regions::made() const {
