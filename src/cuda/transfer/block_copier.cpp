@@ -267,13 +267,14 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
 }
 
 // Copies a part on a GPU that helps. Returns false if nothing was launched.
-bool block_copier::launch_on(const block_help::gpu& helper, CUctx_st* owner,
-                             const plan::block_list& part, unsigned thread_blocks) {
+bool block_copier::launch_on(const block_help::gpu& helper, const plan::block_list& part,
+                             unsigned thread_blocks, const block_helpers& helpers) {
   try {
     const in_context on(driver_, helper.context);
     const plan::block_shape shape = plan::shape_of(part);
     if (shape.blocks == 0) return true;
-    if (find_places(driver_, known_, helper.context, part, shape, owner).ends !=
+    const peer_contexts peers = helpers.peers_of(helper.context);
+    if (find_places(driver_, known_, helper.context, part, shape, peers).ends !=
         block_ends::one_gpu)
       return false;
     resources* const by = resources_of(helper.context);
@@ -286,7 +287,7 @@ bool block_copier::launch_on(const block_help::gpu& helper, CUctx_st* owner,
 
 // Cuts the list into a part for each GPU that helps, and a part for the stream's own GPU. The own
 // GPU also copies the parts that a helper cannot copy.
-void block_copier::copy_with_help(block_help& help, CUctx_st* context, resources& by,
+void block_copier::copy_with_help(block_help& help, const block_helpers& helpers, resources& by,
                                   const plan::block_list& list, const plan::block_shape& shape,
                                   unsigned thread_blocks, CUstream_st* stream) {
   std::vector<plan::block_list> own;
@@ -298,7 +299,7 @@ void block_copier::copy_with_help(block_help& help, CUctx_st* context, resources
       const std::size_t count = plan::blocks_within(list, first, bytes);
       const plan::block_list part = plan::part_of(list, first, count);
       first += count;
-      if (count != 0 && !launch_on(one, context, part, thread_blocks)) own.push_back(part);
+      if (count != 0 && !launch_on(one, part, thread_blocks, helpers)) own.push_back(part);
     }
     if (first < list.count) own.push_back(plan::part_of(list, first, list.count - first));
     for (const plan::block_list& part : own) {
@@ -339,7 +340,12 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream,
   const plan::block_shape shape = plan::shape_of(list);
   if (shape.blocks == 0) return {};
   check_extents(batch, list, shape);
-  const block_places places = find_places(driver_, known_, context, list, shape);
+  block_places places = find_places(driver_, known_, context, list, shape);
+  if (places.ends == block_ends::other_gpu && helpers.peers_of) {
+    // The driver copies blocks between GPUs one after another. A kernel can use a peer's memory.
+    if (const peer_contexts peers = helpers.peers_of(context))
+      places = find_places(driver_, known_, context, list, shape, peers);
+  }
   if (places.to_host && places.from_host)
     throw usage_error(
         "both sides of a batch of blocks lie in the host's memory; one side must lie "
@@ -382,19 +388,19 @@ copied_blocks block_copier::copy(const block_batch& batch, CUstream_st* stream,
                 .copies_possible = wanted(blocks_way::copies),
                 .most_thread_blocks = batch.most_thread_blocks != 0 ? batch.most_thread_blocks
                                                                     : options_.most_thread_blocks});
-  if (helpers && by != nullptr && !capture.active && batch.only == blocks_way::nothing &&
+  if (helpers.lend && by != nullptr && !capture.active && batch.only == blocks_way::nothing &&
       places.to_host != places.from_host) {
     const auto time_of = [&](plan::block_way way) {
       return choice.predicted_us.at(static_cast<std::size_t>(way));
     };
-    const auto help = helpers({.to_gpu = places.from_host,
-                               .context = context,
-                               .stream = stream,
-                               .bytes = shape.bytes,
-                               .kernel_us = time_of(plan::block_way::kernel),
-                               .best_us = time_of(choice.way)});
+    const auto help = helpers.lend({.to_gpu = places.from_host,
+                                    .context = context,
+                                    .stream = stream,
+                                    .bytes = shape.bytes,
+                                    .kernel_us = time_of(plan::block_way::kernel),
+                                    .best_us = time_of(choice.way)});
     if (help != nullptr) {
-      copy_with_help(*help, context, *by, list, shape, choice.thread_blocks, stream);
+      copy_with_help(*help, helpers, *by, list, shape, choice.thread_blocks, stream);
       return {blocks_way::kernel, shape.bytes};
     }
   }

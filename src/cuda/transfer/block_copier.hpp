@@ -94,7 +94,7 @@ class block_copier {
   // Throws usage_error for a block that reaches past the last address, and device_error if the
   // driver fails. Nothing is enqueued then.
   block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
-  // Keeps the promises of `copier::copy_blocks_async`. `helpers` may be empty.
+  // Keeps the promises of `copier::copy_blocks_async`.
   copied_blocks copy(const block_batch& batch, CUstream_st* stream,
                      const block_helpers& helpers = {});
 
@@ -114,11 +114,11 @@ class block_copier {
   blocks_way copy_by_driver(const plan::block_list& list, blocks_way way, CUstream_st* stream);
   void copy_staged(CUctx_st* context, const plan::block_list& list, const block_places& places,
                    CUstream_st* stream);
-  void copy_with_help(block_help& help, CUctx_st* context, resources& by,
+  void copy_with_help(block_help& help, const block_helpers& helpers, resources& by,
                       const plan::block_list& list, const plan::block_shape& shape,
                       unsigned thread_blocks, CUstream_st* stream);
-  bool launch_on(const block_help::gpu& helper, CUctx_st* owner, const plan::block_list& part,
-                 unsigned thread_blocks);
+  bool launch_on(const block_help::gpu& helper, const plan::block_list& part,
+                 unsigned thread_blocks, const block_helpers& helpers);
   bool launch(resources& by, const plan::block_list& list, const plan::block_layout& layout,
               unsigned thread_blocks, CUstream_st* stream, CUgraph_st* graph);
 

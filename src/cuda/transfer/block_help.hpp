@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "cuda/transfer/block_memory.hpp"
 #include "cuda/transfer/driver_table.hpp"
 
 namespace interlace::cuda {
@@ -44,7 +45,12 @@ class block_help {
   block_help() = default;
 };
 
-// Null if no GPU can help. Throws device_error if the driver fails.
-using block_helpers = std::function<std::unique_ptr<block_help>(const block_need&)>;
+// What a copy engine knows about other GPUs. Each function may be empty.
+struct block_helpers {
+  // Lends GPUs that copy parts of the batch. Returns null if none can help. Throws device_error.
+  std::function<std::unique_ptr<block_help>(const block_need&)> lend = {};
+  // Returns the GPUs whose memory the GPU of the context can use. Throws device_error.
+  std::function<peer_contexts(const CUctx_st* context)> peers_of = {};
+};
 
 }  // namespace interlace::cuda

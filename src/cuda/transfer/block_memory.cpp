@@ -16,10 +16,10 @@ constexpr std::size_t most_ranges = 256;
 
 class places_of_side {
  public:
-  // Inspects the memory of one side. `known` and `peer` may be null.
+  // Inspects the memory of one side. `known` may be null, and `peers` empty.
   places_of_side(const driver_table& driver, known_allocations* known, CUctx_st* context, int gpu,
-                 CUctx_st* peer)
-      : driver_(driver), known_(known), context_(context), gpu_(gpu), peer_(peer) {}
+                 const peer_contexts& peers)
+      : driver_(driver), known_(known), context_(context), gpu_(gpu), peers_(peers) {}
 
   // Whether the block lies in the memory that was inspected last. That memory is usable.
   bool holds(device_address address, std::uint64_t bytes) const {
@@ -126,11 +126,11 @@ class places_of_side {
       ask_driver(std::array<int, 2>{pointer_mapping_base, pointer_mapping_bytes},
                  std::array<void*, 2>{&begin, &size}, address);
     if (on_device != address) found.ends = block_ends::no_access;
-    const bool of_peer = peer_ != nullptr && facts.gpu != gpu_;
-    if (!found.host &&
-        (peer_ != nullptr ? !of_peer || (facts.plain == 0 && !mapped) : facts.gpu != gpu_))
+    const bool of_peer = !found.host && facts.gpu != gpu_;
+    CUctx_st* const owner = of_peer && peers_ ? peers_(facts.gpu) : context_;
+    if (of_peer && (!peers_ || owner == nullptr || (facts.plain == 0 && !mapped)))
       found.ends = block_ends::other_gpu;
-    else if (!found.host && facts.plain != 0 && facts.context != (of_peer ? peer_ : context_))
+    else if (!found.host && facts.plain != 0 && facts.context != owner)
       found.ends = block_ends::other_context;
     memory_location place;
     place.id = gpu_;
@@ -154,7 +154,7 @@ class places_of_side {
   known_allocations* known_;
   CUctx_st* context_;
   int gpu_;
-  CUctx_st* peer_;
+  const peer_contexts& peers_;
   static constexpr int piece_shift = 21;
   std::vector<known_range> ranges_;
   std::array<std::uint16_t, 1024>
@@ -169,13 +169,13 @@ class places_of_side {
 
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape,
-                         CUctx_st* peer) {
+                         const peer_contexts& peers) {
   int gpu = 0;
   check(driver, driver.current_gpu(&gpu), "cuCtxGetDevice");
   const std::unique_lock lock(known.mutex(), std::try_to_lock);
   known_allocations* const usable = lock.owns_lock() ? &known : nullptr;
-  places_of_side to(driver, usable, context, gpu, peer);
-  places_of_side from(driver, usable, context, gpu, peer);
+  places_of_side to(driver, usable, context, gpu, peers);
+  places_of_side from(driver, usable, context, gpu, peers);
   // On most sides of batches, all blocks are in one allocation. It is then enough to check the
   // extent of all blocks together.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -69,13 +70,16 @@ class known_allocations {
   std::vector<entry> entries_ = std::vector<entry>(1024);
 };
 
+// Returns the context of another GPU whose plain memory the copying GPU can use like its own.
+// Returns null if the copying GPU cannot.
+using peer_contexts = std::function<CUctx_st*(int gpu)>;
+
 // Inspects the memory of every block. For a list without blocks, inspects the two extents.
 // `context` must be the context of the GPU that copies, and must be current. Asks the driver once
 // for each allocation in `known`, and twice for any other allocation. Throws device_error if the
-// driver fails. `peer` is a context of another GPU whose plain memory the GPU can use like its own.
-// If `peer` is given, all memory of GPUs must be that GPU's.
+// driver fails. If `peers` is empty, memory of other GPUs is refused.
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
                          const plan::block_list& list, const plan::block_shape& shape,
-                         CUctx_st* peer = nullptr);
+                         const peer_contexts& peers = {});
 
 }  // namespace interlace::cuda

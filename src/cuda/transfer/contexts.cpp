@@ -83,7 +83,7 @@ CUctx_st* contexts::any_context() const {
   return nullptr;
 }
 
-std::optional<int> contexts::gpu_of(CUctx_st* context) const {
+std::optional<int> contexts::gpu_of(const CUctx_st* context) const {
   for (int gpu = 0; gpu < count(); ++gpu)
     if (context != nullptr && context_of(gpu) == context) return gpu;
   return std::nullopt;

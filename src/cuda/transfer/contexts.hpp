@@ -50,7 +50,7 @@ class contexts {
   // The primary context of a GPU, or null if the GPU was left out.
   CUctx_st* context_of(int gpu) const { return contexts_[static_cast<std::size_t>(gpu)]; }
   CUctx_st* any_context() const;  // context of the first GPU that was not left out
-  std::optional<int> gpu_of(CUctx_st* context) const;
+  std::optional<int> gpu_of(const CUctx_st* context) const;
   // Whether both GPUs can read and write each other's memory.
   bool peers(int one, int other) const;
   const std::vector<std::string>& remarks() const { return remarks_; }

@@ -231,12 +231,21 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
 
 blocks_way copy_engine::copy_blocks(const block_batch& batch, CUstream_st* stream) {
   block_helpers helpers;
-  if (options_.executor != copy_executor::direct)
-    helpers = [&](const block_need& need) -> std::unique_ptr<block_help> {
+  if (options_.executor != copy_executor::direct) {
+    helpers.lend = [&](const block_need& need) -> std::unique_ptr<block_help> {
       multi_path* const on = reaches_threshold(need.bytes) ? started() : nullptr;
       if (on == nullptr) return nullptr;
       return lend_gpus({on->gpus, on->routes, on->planner, on->runner.streams(), on->usage}, need);
     };
+    helpers.peers_of = [&](const CUctx_st* context) -> peer_contexts {
+      multi_path* const on = started();
+      const std::optional<int> own = on == nullptr ? std::nullopt : on->gpus.gpu_of(context);
+      if (!own) return {};
+      return [on, own = *own](int gpu) {
+        return on->gpus.peers(own, gpu) ? on->gpus.context_of(gpu) : nullptr;
+      };
+    };
+  }
   const copied_blocks copied = blocks_.copy(batch, stream, helpers);
   accounts_.add_bytes(copied.bytes);
   return copied.way;

@@ -67,7 +67,7 @@ plan::block_costs only(plan::block_way way, unsigned thread_blocks = 8) {
   plan::block_costs made;
   plan::block_class one{.bytes = 1, .ways = {}, .thread_blocks = thread_blocks};
   for (std::size_t at = 0; at < plan::block_ways; ++at)
-    one.ways[at] = {at == static_cast<std::size_t>(way) ? 1.0 : 2.0, 0};
+    one.ways[at] = {at == static_cast<std::size_t>(way) ? 1.0 : 100.0, 0};
   for (auto& all : made.classes) all.push_back(one);
   return made;
 }

@@ -148,6 +148,25 @@ TEST(lent_gpus, gpus_without_access_to_the_memory_do_not_help) {
   in.expect_right();
 }
 
+TEST(lent_gpus, a_kernel_moves_blocks_between_gpus_with_access) {
+  for (const int on : {0, 1}) {
+    batches in(6);
+    buffer other = make_buffer(in, kind::gpu, 1, most_bytes, in.random);
+    CUstream_st* const stream = in.driver.stream(on, false);
+    for (int turn = 0; turn < 2; ++turn) {  // the second batch knows the memory
+      const batch all(in.on_gpu, other, true, in.random);
+      EXPECT_EQ(in.engine->copy_blocks(all.blocks(), stream), blocks_way::kernel);
+    }
+    EXPECT_EQ(in.driver.block_kernels(on), 2);
+    in.expect_right();
+  }
+  // Without several paths, the driver copies the blocks.
+  batches in(7, kind::gpu, 3, copy_executor::direct);
+  buffer other = make_buffer(in, kind::gpu, 1, most_bytes, in.random);
+  const batch all(in.on_gpu, other, true, in.random);
+  EXPECT_NE(in.engine->copy_blocks(all.blocks(), in.driver.stream(0, false)), blocks_way::kernel);
+}
+
 TEST(lent_gpus, a_driver_that_fails_leaves_every_byte_or_an_error) {
   int whole = 0;
   for (const char* const function : {"launch", "event_record", "stream_wait", "module_load",
