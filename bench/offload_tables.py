@@ -104,7 +104,7 @@ def replay() -> Iterator[str]:
     """Return the table with the rates of a program's batches, without and with `interlace run`."""
     rows = read("run-blocks-h200.json")["rates"]
     yield (
-        "| blocks | to the GPU, as it is | under `interlace run` | to the host, as it is "
+        "| blocks | to the GPU, alone | under `interlace run` | to the host, alone "
         "| under `interlace run` |"
     )
     yield "|---|---|---|---|---|"

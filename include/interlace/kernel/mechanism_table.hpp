@@ -32,8 +32,8 @@ enum class mechanism : std::uint8_t {
   // A stream waits for each chunk, and a copy engine copies the chunk as soon as the chunk is
   // complete.
   copy_engine,
-  // Proposed hardware that no GPU has. Each store updates the counter of its chunk, and a hardware
-  // unit copies each complete chunk by a descriptor in memory.
+  // Proposed hardware that no GPU has. Each store updates the counter of its chunk. A hardware unit
+  // reads a descriptor of each complete chunk from memory and copies the chunk.
   proact_hardware,
   // Plain cudaMemcpy calls make the bulk copies. Each copy waits for all earlier copies from or to
   // one of its two GPUs.

@@ -238,8 +238,9 @@ ROWS = (
     Mechanism(
         name=PROACT_HARDWARE,
         sentence=(
-            "Proposed hardware that no GPU has. Each store updates the counter of its chunk, and a "
-            "hardware unit copies each complete chunk by a descriptor in memory."
+            "Proposed hardware that no GPU has. Each store updates the counter of its chunk. A "
+            "hardware unit reads a descriptor of each complete chunk from memory and copies the "
+            "chunk."
         ),
         colour="VERMILION",
         by_default=True,
