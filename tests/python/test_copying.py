@@ -611,7 +611,7 @@ def test_what_all_reduce_refuses(library: Library) -> None:
     odd = [tensor(gpu, dtype="uint8") for gpu in range(2)]
     with pytest.raises(UserError, match="input 0 is uint8; all_reduce combines float32, "):
         copying.all_reduce(odd, odd)
-    with pytest.raises(UserError, match="output 1 has 48 bytes and input 0 96"):
+    with pytest.raises(UserError, match="output 1 has 48 bytes and input 0 has 96"):
         copying.all_reduce([arrays[0], tensor(1, 12)], arrays)
     library.fails = (1, b"this library was built without nvcc")
     with pytest.raises(UserError, match="built without nvcc"):
@@ -645,11 +645,15 @@ READ_ONLY = values()
 @pytest.mark.parametrize(
     ("outputs", "inputs", "message"),
     [
-        ({3: tensor(3, 72)}, {}, "has 4 outputs and 3 inputs; give one of both for each GPU"),
+        ({3: tensor(3, 72)}, {}, "has 4 outputs and 3 inputs; give one output and one input"),
         ({}, {1: values()}, "input 1 is in the host's memory; all_"),
         ({}, {2: tensor(1)}, "output 2 is on GPU 2 and input 2 is on GPU 1; put both arrays"),
         ({2: tensor(0, 72)}, {2: tensor(0)}, "inputs 0 and 2 are both on GPU 0; all_"),
-        ({}, {1: tensor(1, 12)}, "input 1 has 48 bytes and input 0 96; give arrays of one size"),
+        (
+            {},
+            {1: tensor(1, 12)},
+            "input 1 has 48 bytes and input 0 has 96; give arrays of one size",
+        ),
         ({1: tensor(1, 72, "int32")}, {}, "output 1 is int32 and input 0 float32; all_"),
         ({1: tensor(1, 20)}, {}, "output 1 has 80 bytes"),
         (

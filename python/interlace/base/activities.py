@@ -31,7 +31,7 @@ from interlace.base.user_folder import own_folders
 FOLDER = "interlace-ps"
 ENDING = ".socket"
 ANSWER_BYTES = 1 << 20
-PATIENCE_S = 1.0  # at most this many seconds pass while waiting for a process that does not answer
+PATIENCE_S = 1.0  # seconds to wait at most for a process that does not answer
 
 
 @dataclasses.dataclass

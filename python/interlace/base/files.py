@@ -22,7 +22,7 @@ from pathlib import Path
 
 from interlace.base.errors import UserError
 
-STDOUT = Path("-")  # as the name of an output: standard output
+STDOUT = Path("-")  # an output with this name goes to standard output
 MOST_RESULTS_BYTES = 64 << 20  # the largest size of a file that is read as a whole
 
 

@@ -14,19 +14,22 @@ from interlace.runtime.workload_build import build_library
 def build_workload_command(
     header: Annotated[
         Path | None,
-        typer.Argument(metavar="NAME.hpp", help="The header, which ends in NAME_problem."),
+        typer.Argument(
+            metavar="NAME.hpp", help="The header. It ends with the struct NAME_problem."
+        ),
     ] = None,
     to: Annotated[
         Path | None,
         typer.Option(
-            "--to", metavar="FOLDER", help="Folder for the library.  [default: that of the header]"
+            "--to", metavar="FOLDER", help="Folder for the library.  [default: the header's folder]"
         ),
     ] = None,
 ) -> None:
     """Compile a workload of your own for the reference node and the simulated node.
 
-    Writes _NAME.so, which belongs next to the Python file of the workload. Needs g++ (or CXX).
-    For GPUs, build with cmake: the function interlace_add_workload() also makes their library.
+    The command writes _NAME.so, which belongs next to the Python file of the workload. It needs g++
+    (or CXX). For GPUs, build with cmake: the function interlace_add_workload() also makes their
+    library.
     """
     if header is None:
         raise UserError("build-workload needs a header: name the file NAME.hpp")

@@ -124,7 +124,7 @@ COMMANDS = {
 }
 
 
-# These second words select other commands.
+# If a second word is in this table, it selects another command.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",

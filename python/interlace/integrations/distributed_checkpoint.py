@@ -62,8 +62,8 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
                 dtype = getattr(torch, tensor_memory.TORCH.get(entry.dtype, ""), None)
                 if dtype is None or types.setdefault(entry.name, dtype) != dtype:
                     raise UserError(
-                        f"{file.name}: tensor {entry.name!r} is {entry.dtype}: this PyTorch does "
-                        "not have it, or other parts of the tensor have another dtype"
+                        f"{file.name}: tensor {entry.name!r} is {entry.dtype}: either this PyTorch "
+                        "lacks this dtype, or other parts of the tensor have another dtype"
                     )
                 chunk = metadata.ChunkStorageMetadata(offsets=offset, sizes=shape)
                 chunks.setdefault(entry.name, []).append(chunk)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 NAME = "interlace"
-# SGLang reads a list of files with one of these functions.
+# If it has a list of files, SGLang reads them with one of these functions.
 READERS = (
     "sglang.srt.model_loader.weight_utils.buffered_multi_thread_safetensors_weights_iterator",
     "sglang.srt.model_loader.weight_utils.safetensors_weights_iterator",

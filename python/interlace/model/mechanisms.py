@@ -74,8 +74,8 @@ WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason
 
-# The collectives of NCCL to try. The first list is for data that all GPUs receive, the second for
-# data that only some GPUs receive.
+# NCCL's collectives to try if all GPUs receive all data, and then those to try if only some GPUs
+# do.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
 # The collectives to try if one GPU owns all data. An all-gather would pad the parts of all other

@@ -47,7 +47,7 @@ class WireRow(msgspec.Struct, frozen=True):
 class Stores(msgspec.Struct, frozen=True):
     """Stores of kernels to other devices, counted as stores of kernels and as packets."""
 
-    stores: int  # stores as inline sends them, one packet for each
+    stores: int  # stores to other devices; inline sends each store as one packet
     bytes: int
     sizes: list[int]  # the numbers of stores of 1, 2 to 3, 4 to 7, ... 128 bytes
     packets: int

@@ -1,9 +1,9 @@
 """Runs a workload with a process for each GPU, as NVSHMEM requires.
 
 The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
-FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file into the folder that
-the other ranks need to connect to it. Each process writes its figures and its GPU's part of the
-result, and the caller combines them. If one process fails, the caller ends the others.
+FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file into the folder. The
+other ranks need this file to connect to rank 0. Each process writes its figures and its GPU's part
+of the result, and the caller combines them. If one process fails, the caller ends the others.
 """
 
 from __future__ import annotations

@@ -194,7 +194,10 @@ def _of_torch(tensor: Any, which: str) -> Array:
 def _of_interface(array: Any, interface: Any, which: str) -> Array:
     """Return the array that a `__cuda_array_interface__` describes."""
     if interface.get("mask") is not None:
-        raise UserError(f"the {which} has a mask, which is not copied; copy data and mask each")
+        raise UserError(
+            f"the {which} has a mask, and a copy leaves out masks; copy its data and its mask "
+            "separately"
+        )
     dtype = np.dtype(interface["typestr"])
     shape = tuple(int(extent) for extent in interface["shape"])
     if not _contiguous(shape, interface.get("strides"), dtype.itemsize):
@@ -420,8 +423,8 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         )
     if to.bytes != source.bytes:
         raise UserError(
-            f"the destination has {to.bytes} bytes and the source {source.bytes}; give arrays of "
-            "the same number"
+            f"the destination has {to.bytes} bytes and the source has {source.bytes}; give arrays "
+            "of the same number"
         )
     number = None if stream is None else stream_number(stream)
     if to.gpu is None and source.gpu is None:
@@ -480,8 +483,8 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
     given = list(outputs), list(inputs)
     if len(given[0]) != len(given[1]) or not given[0]:
         raise UserError(
-            f"{name} has {len(given[0])} outputs and {len(given[1])} inputs; give one of both for "
-            "each GPU"
+            f"{name} has {len(given[0])} outputs and {len(given[1])} inputs; give one output and "
+            "one input for each GPU"
         )
     to, sent = (
         [array_of(array, f"{kind} {k}") for k, array in enumerate(arrays)]
@@ -512,8 +515,8 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
         first_on[source.gpu] = k
         if source.bytes != sent[0].bytes:
             raise UserError(
-                f"input {k} has {source.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
-                "one size"
+                f"input {k} has {source.bytes} bytes and input 0 has {sent[0].bytes}; give arrays "
+                "of one size"
             )
     return to, sent
 
@@ -636,8 +639,8 @@ def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
     for k, output in enumerate(to):
         if output.bytes != sent[0].bytes:
             raise UserError(
-                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
-                "one size"
+                f"output {k} has {output.bytes} bytes and input 0 has {sent[0].bytes}; give arrays "
+                "of one size"
             )
     elements = sent[0].bytes // max(1, sent[0].width)
     if elements % len(sent) != 0:
@@ -682,8 +685,8 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
     for k, output in enumerate(to):
         if output.bytes != sent[0].bytes:
             raise UserError(
-                f"output {k} has {output.bytes} bytes and input 0 {sent[0].bytes}; give arrays of "
-                "one size"
+                f"output {k} has {output.bytes} bytes and input 0 has {sent[0].bytes}; give arrays "
+                "of one size"
             )
     count = sent[0].bytes // sent[0].width
     of = (count, ELEMENTS.index(sent[0].dtype), REDUCTIONS.index(op))

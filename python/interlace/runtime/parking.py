@@ -108,7 +108,9 @@ def _call(name: str, *arguments: Any) -> None:
 
 def _encoded(name: object) -> bytes:
     if not isinstance(name, str) or not name or printable(name) != name:
-        raise UserError(f"{name!r} is no name of a pool; give a text without control characters")
+        raise UserError(
+            f"{name!r} cannot be the name of a pool; give a text without control characters"
+        )
     if len(encoded := name.encode()) > MOST_NAME_BYTES:
         raise UserError(f"the name of a pool has {len(encoded)} bytes; give at most 255")
     return encoded
@@ -232,7 +234,9 @@ def _address(tensor: Any) -> int:
 
 
 def _pools(what: Any) -> list[str]:
-    """Return the names of the pools: of the named pool, or of the pools that hold the tensors."""
+    """Return the names of the pools that `what` means: the named pool, or the pools of the
+    tensors.
+    """
     if isinstance(what, str):
         _encoded(what)
         return [what]

@@ -86,7 +86,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
 
 
 def preload_library() -> Path:
-    """The path of this installation's library."""
+    """Return the path of this installation's library."""
     file = installed(LIBRARY)
     if file is not None:
         if re.search(r"[\s:]", str(file)):
@@ -396,7 +396,7 @@ def _process(view: mmap.mmap, at: int, names: _Names) -> Process:
 
 
 def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float) -> dict[str, Any]:
-    """The counters in the form of JSON data."""
+    """Return the counters in the form of JSON data."""
     from interlace.model.results import provenance
 
     def tallies(of: Sequence[Tally]) -> list[dict[str, Any]]:

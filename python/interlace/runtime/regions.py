@@ -246,7 +246,7 @@ class Group:
 
     @property
     def devices(self) -> int:
-        """The number of devices in all processes."""
+        """Return the number of devices in all processes."""
         return int(self._group.devices)
 
     @property
@@ -255,11 +255,13 @@ class Group:
         return list(self._group.local_devices)
 
     def ordinal(self, device: int) -> int:
-        """The CUDA ordinal of the GPU of a local device."""
+        """Return the CUDA ordinal of the GPU of a local device."""
         return int(self._group.ordinal(device))
 
     def check(self) -> None:
-        """Raise DeviceError if a device or another process reported an error. Does not wait."""
+        """Raise DeviceError if a device or another process reported an error. The call does not
+        wait.
+        """
         self._group.check()
 
     def waits(self) -> str:

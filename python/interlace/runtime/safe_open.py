@@ -158,7 +158,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def metadata(self) -> dict[str, str] | None:
-        """The strings in the header's metadata.
+        """Return the strings in the header's metadata.
 
         For a folder, return only the strings that all its files have in common.
         """
@@ -374,7 +374,7 @@ class PrefetchLoader:
         return self._arrivals.take(name)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield names and tensors as they arrive, except those that were taken."""
+        """Yield names and tensors as they arrive, except the tensors that were taken."""
         return every(_as_safetensors_raises(self._arrivals.next))
 
     def close(self) -> None:
