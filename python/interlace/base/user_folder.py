@@ -21,7 +21,8 @@ def own_folders(*, make: bool = True) -> Iterator[int]:
 
     The generator closes a descriptor when the caller asks for the next one.
 
-    Args: make: Whether to make missing folders that this program may make.
+    Args:
+        make: Whether to make missing folders that this program may make.
     """
     for place, ours in _places():
         with suppress(OSError), ExitStack() as opened:

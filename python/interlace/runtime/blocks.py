@@ -127,24 +127,30 @@ def copy_blocks(
     destinations overlap, each byte comes from one of their blocks. A stream that is being captured
     receives the batch as a node of its graph.
 
-    Args: dst: The destination. With `sizes`, it is an array of addresses (int64 or uint64, in the
-        host's memory). Otherwise it is an array whose rows, along the first dimension, are the
-        blocks. src: The source, in the same form. Its rows have as many bytes as the rows of `dst`.
+    Args:
+        dst: The destination. With `sizes`, it is an array of addresses (int64 or uint64, in the
+            host's memory). Otherwise it is an array whose rows, along the first dimension, are the
+            blocks.
+        src: The source, in the same form. Its rows have as many bytes as the rows of `dst`.
         dst_rows: The row of `dst` for each block: an array of int32 or int64, or a list. None means
-        rows 0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch
-        runs, and rows outside of the array are not detected. src_rows: The row of `src` for each
-        block. sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
+            rows 0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch
+            runs, and rows outside of the array are not detected.
+        src_rows: The row of `src` for each block.
+        sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
         stream: As for `copy`. None is the current stream of the GPU in its array's framework. With
-        addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
-        default stream. most_thread_blocks: The kernel has at most this many thread blocks, which
-        bounds the multiprocessors that it takes. 0 means the smallest number that is as fast as any
-        larger one. pageable: "refuse" raises UserError for host memory that is not page-locked.
-        "stage" copies it through page-locked memory; the call then waits. only: "kernel",
-        "driver-batch" or "copies" makes the call take this way, for comparisons. None means the
-        fastest way.
+            addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
+            default stream.
+        most_thread_blocks: The kernel has at most this many thread blocks, which bounds the
+            multiprocessors that it takes. 0 means the smallest number that is as fast as any larger
+            one.
+        pageable: "refuse" raises UserError for host memory that is not page-locked. "stage" copies
+            it through page-locked memory; the call then waits.
+        only: "kernel", "driver-batch" or "copies" makes the call take this way, for comparisons.
+            None means the fastest way.
 
-    Returns: The way that the call took: "kernel", "driver-batch", "copies" or "staged"; "nothing"
-        for an empty batch.
+    Returns:
+        The way that the call took: "kernel", "driver-batch", "copies" or "staged"; "nothing" for an
+        empty batch.
 
     Raises:
         UserError: The arrays and lists do not fit, a block lies outside of its array or allocation,

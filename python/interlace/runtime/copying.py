@@ -658,13 +658,18 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
     The min or max of a number and a NaN is the number. Received parts wait in staging memory, which
     INTERLACE_COPY_STAGING limits. Ordering and capture are as in `all_gather`.
 
-    Args: outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
-        its GPU's input. It must not overlap any other array. inputs: A list with a contiguous array
-        on each GPU, in the same order and with the same dtype and size: float32, float64, float16,
-        bfloat16, int32 or int64. op: "sum", "min" or "max". stream: As for `all_gather`.
+    Args:
+        outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
+            its GPU's input. It must not overlap any other array.
+        inputs: A list with a contiguous array on each GPU, in the same order and with the same
+            dtype and size: float32, float64, float16, bfloat16, int32 or int64.
+        op: "sum", "min" or "max".
+        stream: As for `all_gather`.
 
-    Raises: UserError: The reasons are those of `all_gather`, or this installation was built without
-        nvcc. DeviceError: The driver failed.
+    Raises:
+        UserError: The reasons are those of `all_gather`, or this installation was built without
+            nvcc.
+        DeviceError: The driver failed.
 
     Example::
 

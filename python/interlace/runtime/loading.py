@@ -54,26 +54,33 @@ def load(
     ring of page-locked memory. They also go over the links of other GPUs if this is faster. The
     call first waits for the GPUs' current streams. It returns when all bytes have arrived.
 
-    Args: paths: A file, several files, or a folder. If a folder has an index
-        (`*.safetensors.index.json`), the call loads the files that the index names. Otherwise it
-        loads all `*.safetensors`. device: "cpu", "cuda:1" or the like, or a mapping from prefixes
-        of names to devices, such as {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The
-        longest matching prefix counts. framework: "torch" (the default if it is installed), "cupy"
-        (GPUs only) or "numpy" (host only). CuPy and NumPy have no BF16, F8 and F4. threads: The
-        number of reading threads. By default one for each core, 32 at most. pin_memory: Page-lock
-        the tensors in host memory (torch only). verify: Compare the bytes with the checksums that
-        `save` wrote. progress: A function that this thread calls now and then with (bytes so far,
-        bytes in all). ring: The number of slots of page-locked memory, and the bytes of a slot. The
-        default suits the cores and the GPUs. The ring is kept for later calls. max_host_bytes: The
-        most bytes of page-locked memory that the call may use. It replaces `ring`. Threads wait if
-        there is too little memory. max_device_bytes: The most bytes of each GPU that the call may
-        use beyond the tensors: for their alignment, for what the framework's allocator rounds up,
-        and for relayed copies. If fewer bytes than INTERLACE_COPY_STAGING are left for relayed
-        copies, no copy is relayed. direct: Read bytes that are not in the page cache without
-        putting them there (GPUs only). A later load is then not faster. If direct reads are
-        impossible, the call warns and uses the page cache.
+    Args:
+        paths: A file, several files, or a folder. If a folder has an index
+            (`*.safetensors.index.json`), the call loads the files that the index names. Otherwise
+            it loads all `*.safetensors`.
+        device: "cpu", "cuda:1" or the like, or a mapping from prefixes of names to devices, such as
+            {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest matching prefix
+            counts.
+        framework: "torch" (the default if it is installed), "cupy" (GPUs only) or "numpy" (host
+            only). CuPy and NumPy have no BF16, F8 and F4.
+        threads: The number of reading threads. By default one for each core, 32 at most.
+        pin_memory: Page-lock the tensors in host memory (torch only).
+        verify: Compare the bytes with the checksums that `save` wrote.
+        progress: A function that this thread calls now and then with (bytes so far, bytes in all).
+        ring: The number of slots of page-locked memory, and the bytes of a slot. The default suits
+            the cores and the GPUs. The ring is kept for later calls.
+        max_host_bytes: The most bytes of page-locked memory that the call may use. It replaces
+            `ring`. Threads wait if there is too little memory.
+        max_device_bytes: The most bytes of each GPU that the call may use beyond the tensors: for
+            their alignment, for what the framework's allocator rounds up, and for relayed copies.
+            If fewer bytes than INTERLACE_COPY_STAGING are left for relayed copies, no copy is
+            relayed.
+        direct: Read bytes that are not in the page cache without putting them there (GPUs only). A
+            later load is then not faster. If direct reads are impossible, the call warns and uses
+            the page cache.
 
-    Returns: A dictionary from names to tensors. The tensors of a device are views of allocations of
+    Returns:
+        A dictionary from names to tensors. The tensors of a device are views of allocations of
         about 1 GiB, which are made in the framework's current stream. An allocation is freed with
         its last tensor.
 

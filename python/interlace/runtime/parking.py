@@ -291,11 +291,13 @@ def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
     free. The addresses stay reserved. Until `resume`, no work may use the tensors, and no graph
     that uses them may be launched.
 
-    Args: what: The name of a pool, or tensors. All pools that have one of the tensors are parked as
-        a whole, with all other tensors in them. to: "host" (page-locked memory), "gpu:1" (free
-        memory of another GPU), or "drop". After "drop", the contents are undefined after `resume`.
+    Args:
+        what: The name of a pool, or tensors. All pools that have one of the tensors are parked as a
+            whole, with all other tensors in them.
+        to: "host" (page-locked memory), "gpu:1" (free memory of another GPU), or "drop". After
+            "drop", the contents are undefined after `resume`.
         keep_pool: Whether to keep the page-locked memory for later parks after the pool has
-        resumed. With False, the system gets the memory back.
+            resumed. With False, the system gets the memory back.
 
     Raises:
         UserError: There is no such pool, or it is parked already.

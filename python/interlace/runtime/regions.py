@@ -188,9 +188,11 @@ class Group:
     def local(cls, ordinals: Sequence[int] | None = None, *, deadline: float = 10.0) -> Group:
         """Make a group of GPUs that this process drives.
 
-        Args: ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
-            GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md describes
-            the rules of such a program. deadline: The seconds after which a wait on a device fails.
+        Args:
+            ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
+                GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md
+                describes the rules of such a program.
+            deadline: The seconds after which a wait on a device fails.
 
         Raises:
             UserError: An ordinal names no GPU, two GPUs lack peer access, or there is no GPU.
@@ -217,15 +219,18 @@ class Group:
 
         The processes run on one computer as one user.
 
-        Args: all_gather: The initialised module `torch.distributed`, one of its process groups, a
-            communicator of mpi4py, or a function from this rank's bytes to the list of all ranks'
-            bytes. rank: This process's rank. Required only if `all_gather` is a function. size: The
-            number of processes. Required only if `all_gather` is a function. ordinal: The GPU of
-            this process. By default GPU `rank`. deadline: The seconds after which a wait on a
-            device fails. If processes share a GPU, the deadline is multiplied by the number of
-            processes on the GPU.
+        Args:
+            all_gather: The initialised module `torch.distributed`, one of its process groups, a
+                communicator of mpi4py, or a function from this rank's bytes to the list of all
+                ranks' bytes.
+            rank: This process's rank. Required only if `all_gather` is a function.
+            size: The number of processes. Required only if `all_gather` is a function.
+            ordinal: The GPU of this process. By default GPU `rank`.
+            deadline: The seconds after which a wait on a device fails. If processes share a GPU,
+                the deadline is multiplied by the number of processes on the GPU.
 
-        Raises: UserError: The arguments of the ranks do not fit together. All ranks raise.
+        Raises:
+            UserError: The arguments of the ranks do not fit together. All ranks raise.
             DeviceError: The driver or the operating system failed on a rank.
 
         Example::
@@ -448,20 +453,26 @@ class Region:
     All ranks of a group must make their regions in the same order with equal arguments. The buffers
     start with 0xff in every byte.
 
-    Args: group: The devices that hold the region. shape: The shape of the array, on every device.
-        dtype: The dtype: a name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
+    Args:
+        group: The devices that hold the region.
+        shape: The shape of the array, on every device.
+        dtype: A name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
         mechanism: "bulk-copy", "inline", "polling" or "copy-engine" (docs/reference/mechanisms.md).
-        With "polling" and "copy-engine" the kernels publish the chunks that they wrote, through
-        `counters` and `chunks`. boundaries: Device d writes the elements from boundaries[d] up to,
-        but not including, boundaries[d + 1] of the flattened array. By default the parts are equal.
+            With "polling" and "copy-engine" the kernels publish the chunks that they wrote, through
+            `counters` and `chunks`.
+        boundaries: Device d writes the elements from boundaries[d] up to, but not including,
+            boundaries[d + 1] of the flattened array. By default the parts are equal.
         subscribers: `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part
-        that only some devices receive, in elements of the flattened array. By default every device
-        receives everything. chunk_bytes: The size of a chunk in bytes, for "polling" and
-        "copy-engine". agent_threads: The threads of the agent of "polling". agent_copy: "vectors",
-        or "bulk" for agents that copy with cp.async.bulk through shared memory. A bulk agent takes
-        64 KiB of shared memory for each 32 threads; 4096 threads suffice on H200. checks: Whether
-        to use the debug mode, in which the exchange checks the notes of kernels (`stored_by`,
-        `published_by`). name: A name for error messages.
+            that only some devices receive, in elements of the flattened array. By default every
+            device receives everything.
+        chunk_bytes: The size of a chunk in bytes, for "polling" and "copy-engine".
+        agent_threads: The threads of the agent of "polling".
+        agent_copy: "vectors", or "bulk" for agents that copy with cp.async.bulk through shared
+            memory. A bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads
+            suffice on H200.
+        checks: Whether to use the debug mode, in which the exchange checks the notes of kernels
+            (`stored_by`, `published_by`).
+        name: A name for error messages.
 
     Raises:
         UserError: An argument is wrong on some rank. All ranks raise.
@@ -528,9 +539,14 @@ class Region:
     def over(cls, group: Group, front: Any, back: Any, **options: Any) -> Region:
         """Make a region from the caller's tensors, which keep their contents.
 
-        Args: group: The devices that hold the region. front: The front buffer. If the process has
-            several devices, a list with a tensor for each device.
-        back: The back buffer, in the same form. options: The other arguments of `Region`.
+        Args:
+            group: The devices that hold the region.
+            front: The front buffer. If the process has several devices, a list with a tensor for
+                each device.
+            back: The back buffer, in the same form. Fronts and backs have one shape and one dtype.
+                They are contiguous, aligned to 16 bytes and do not overlap. The region keeps them
+                alive.
+            options: The other arguments of `Region`.
 
         Raises:
             UserError: A tensor does not fit.

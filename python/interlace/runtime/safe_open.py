@@ -86,9 +86,11 @@ class safe_open:  # noqa: N801
     are both a SafetensorError and a UserError. Every read checks that the size of the file has not
     changed. Every header is checked as in `load`.
 
-    Args: filename: A file, or a folder as for `load`. framework: "pt" (also "torch") or "np" (also
-        "numpy"); "cupy" for GPUs. device: "cpu", "cuda", "cuda:1", or the number of a GPU. backend:
-        "mmap" or "pread". Both names have the same effect.
+    Args:
+        filename: A file, or a folder as for `load`.
+        framework: "pt" (also "torch") or "np" (also "numpy"); "cupy" for GPUs.
+        device: "cpu", "cuda", "cuda:1", or the number of a GPU.
+        backend: "mmap" or "pread". Both names have the same effect.
 
     Raises:
         UserError: The file is damaged, or an argument is not valid.
@@ -206,10 +208,12 @@ class safe_open:  # noqa: N801
     ) -> PrefetchLoader:
         """Start to load tensors to a GPU in the background.
 
-        Args: plan: A mapping from the names of the tensors to load to None or a slice. None loads
-            the whole tensor. A slice selects rows of the first dimension, with step 1. If the plan
-            itself is None, all tensors are loaded. device: The GPU. By default the GPU of this
-            file. threads: The number of reading threads. By default one for each core, 32 at most.
+        Args:
+            plan: A mapping from the names of the tensors to load to None or a slice. None loads the
+                whole tensor. A slice selects rows of the first dimension, with step 1. If the plan
+                itself is None, all tensors are loaded.
+            device: The GPU. By default the GPU of this file.
+            threads: The number of reading threads. By default one for each core, 32 at most.
 
         Returns:
             A loader that hands out each tensor once, even after this file is closed.

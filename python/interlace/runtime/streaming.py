@@ -33,11 +33,15 @@ def stream(
     While the caller works on a tensor, threads read the next tensors. The headers of all files are
     checked before this function returns.
 
-    Args: paths: As for `load`. device: As for `load`. framework: As for `load`. threads: As for
-        `load`. ahead: The most bytes for tensors that are being read or that wait for the caller.
-        Tensors that the caller holds do not count. Reading waits when this bound is reached. A
-        tensor that is larger is read alone. only: A function of a tensor's name that says whether
-        to read the tensor.
+    Args:
+        paths: As for `load`.
+        device: As for `load`.
+        framework: As for `load`.
+        threads: As for `load`.
+        ahead: The most bytes for tensors that are being read or that wait for the caller. Tensors
+            that the caller holds do not count. Reading waits when this bound is reached. A tensor
+            that is larger is read alone.
+        only: A function of a tensor's name that says whether to read the tensor.
 
     Returns:
         An iterator over names and tensors, in the order of the files. Reading stops if a `for`

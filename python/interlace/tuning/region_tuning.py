@@ -136,14 +136,20 @@ def tune_region(
     it comes from another driver or from a computer with another number of GPUs, a warning precedes
     its use. All ranks of a group must call this function. The slowest rank's time counts.
 
-    Args: name: The name of the program's work, which identifies the profile. measure: A function of
-        (candidate, repeats). It makes the region with `region_options(candidate)`, runs the work
-        `repeats` times and returns the seconds of each run. It raises Impossible for a candidate
-        that cannot run. A region that is refused also counts as impossible. group: The devices that
-        hold the region. shape: The region's shape. dtype: The region's dtype. boundaries: The
-        region's boundaries. mechanisms: The mechanisms that the kernels support, with or without
-        bulk-copy. repeats: How many samples a finalist gets in each round. again: Measure even if
-        there is a profile. tried: Lists of values by parameter, as in `tune_space`.
+    Args:
+        name: The name of the program's work, which identifies the profile.
+        measure: A function of (candidate, repeats). It makes the region with
+            `region_options(candidate)`, runs the work `repeats` times and returns the seconds of
+            each run. It raises Impossible for a candidate that cannot run. A region that is refused
+            also counts as impossible.
+        group: The devices that hold the region.
+        shape: The region's shape.
+        dtype: The region's dtype.
+        boundaries: The region's boundaries.
+        mechanisms: The mechanisms that the kernels support, with or without bulk-copy.
+        repeats: How many samples a finalist gets in each round.
+        again: Measure even if there is a profile.
+        tried: Lists of values by parameter, as in `tune_space`.
 
     Raises:
         UserError: An argument is wrong, or no candidate can be measured. An error of `measure` on

@@ -110,12 +110,14 @@ def tune_space(
 ) -> Any:
     """Make the candidates for a region from which a device sends at most `part_bytes` as a whole.
 
-    Args: part_bytes: The bytes of the largest part that a device sends as a whole. peers: The
-        number of other devices that receive a part. element_bytes: The size of an element in bytes.
-        mechanisms: The mechanisms to try. By default all mechanisms that tuning tries. tried: Lists
-        of values by parameter: `ranges` (by default powers of 2 from 2 to 32), `chunk_bytes` (4 KiB
-        to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by default none), the threads
-        of `polling` agents that copy in bulk.
+    Args:
+        part_bytes: The bytes of the largest part that a device sends as a whole.
+        peers: The number of other devices that receive a part.
+        element_bytes: The size of an element in bytes.
+        mechanisms: The mechanisms to try. By default all mechanisms that tuning tries.
+        tried: Lists of values by parameter: `ranges` (by default powers of 2 from 2 to 32),
+            `chunk_bytes` (4 KiB to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by
+            default none), the threads of `polling` agents that copy in bulk.
 
     Raises:
         UserError: A value is not possible.
@@ -159,13 +161,14 @@ def tune(
 ) -> Search:
     """Find the fastest candidate of a space.
 
-    Args: measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
-        raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
+    Args:
+        measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
+            raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
         space: The result of `tune_space`, or {mechanism: {parameter: values}}. `bulk-copy` and
-        `split` are the controls: one of them is picked unless another candidate is faster. repeats:
-        How many samples a finalist gets in each round. most_rounds: The largest number of rounds in
-        which finalists are measured. repeatable: Whether a candidate always takes exactly the same
-        time.
+            `split` are the controls: one of them is picked unless another candidate is faster.
+        repeats: How many samples a finalist gets in each round.
+        most_rounds: The largest number of rounds in which finalists are measured.
+        repeatable: Whether a candidate always takes exactly the same time.
 
     Returns:
         The pick, with all its measurements.
