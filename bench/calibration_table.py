@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table in docs/explanation/simulator.md of the simulated H200's errors.
+"""Prints the table of the simulated H200's errors in docs/explanation/simulator.md.
 
 bench/calibration_table.py
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table in docs/explanation/benchmarks.md of studies on two real GPUs.
+"""Prints the table of studies on two real GPUs in docs/explanation/benchmarks.md.
 
     bench/studies_table.py [FOLDER | GPUS]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table in docs/explanation/simulator.md of workloads on a simulated and a real H200.
+"""Prints the table of workloads on a simulated and a real H200 in docs/explanation/simulator.md.
 
 bench/workloads_table.py
 """

@@ -617,10 +617,7 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """Return the maximum over the parts of the larger of two numbers.
-
-    The numbers are the work of a part, and its stores to other parts.
-    """
+    """Return the largest load of a part: the larger of its work and its stores to other parts."""
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))

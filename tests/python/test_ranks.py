@@ -28,7 +28,7 @@ FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start processes with the fake module. NVSHMEM is installed, and no other library is."""
+    """Start processes with the fake module, as if NVSHMEM were the only installed library."""
     monkeypatch.setattr(ranks, "COMMAND", FAKE)
     monkeypatch.delenv("INTERLACE_NVSHMEM", raising=False)
     libraries = {"nvidia.nvshmem": ["/env/lib/libnvshmem_host.so.3"]}

@@ -34,7 +34,8 @@ class Side:
     """Ratings sorted by user or by item. Row r holds ratings offsets[r] .. offsets[r + 1] - 1."""
 
     offsets: NDArray[np.int64]
-    # The item of each rating, or the user if the ratings are sorted by item. Ascending in each row.
+    # The item of each rating, or the user if the ratings are sorted by item. The numbers ascend in
+    # each row.
     others: NDArray[np.uint32]
     values: NDArray[np.float32]
 

@@ -64,7 +64,8 @@ class _Comments:
     def gap(self) -> None:
         """Note an empty line.
 
-        A comment above an empty line belongs to no key. At the top, it belongs to the file.
+        A comment above an empty line belongs to no key. Only at the top of the file, it belongs to
+        the file.
         """
         if self.first and self.above:
             self.found[""] = " ".join(self.above)

@@ -14,12 +14,14 @@ from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import FORMAT, Document, Run
 from interlace.reproduce.runs import Runner
 
-# Each paper is a module in this package, with
+# Each paper is a module in this package. The module has these names:
 #
-#   TITLE for the headline inputs(quick) -> dict sizes and seeds, for the file steps(quick, gpus) ->
-#   int at most how often `reproduce` calls the tick UNVERIFIED optional: why a run may have no
-#   result to verify reproduce(runner, node, quick) -> list[FigureRow] `node` is the real one, or
-#   None
+#   TITLE                          the headline
+#   inputs(quick) -> dict          returns the sizes and seeds, for the file
+#   steps(quick, gpus) -> int      returns how often `reproduce` calls the runner's tick at most
+#   UNVERIFIED                     optional: why a run may have no result to verify
+#   reproduce(runner, node, quick) -> list[FigureRow]
+#                                  makes the runs; `node` is the real node, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
 REPEATS = 3  # the number of measured runs for each case

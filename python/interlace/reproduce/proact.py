@@ -93,7 +93,7 @@ def _sssp(sizes: Sizes) -> Workload:
 
     graph = mesh_graph(sizes.sssp_side)
     weights = seeded_weights(graph.edges, given.SEED)
-    source = f"mesh of {sizes.sssp_side}**3 points, weights of seed {given.SEED}"
+    source = f"mesh of {sizes.sssp_side}**3 points, with weights of seed {given.SEED}"
     return Sssp(graph, weights, graph.name, source, SsspInputs(**SAME))
 
 

@@ -251,7 +251,7 @@ class _Place:
         for method in methods:
             loaders[method.name] = loader = _Loader(method, self.given, self.end, context=context)
             running.callback(loader.close)
-        for loader in loaders.values():  # all processes end at the same time, before the first wait
+        for loader in loaders.values():  # all processes are told to end before the first wait
             running.callback(loader.end)
         return loaders
 

@@ -265,10 +265,10 @@ class Overlap:
         return row
 
     def _add_rate(self, row: OverlapRow, config: Config) -> None:
-        """Add the rate of the mechanism without computation.
+        """Add the rate at which the mechanism transfers while no kernel computes.
 
         The transfer is so large that its start and end do not matter. A mechanism may refuse so
-        many bytes although it takes fewer.
+        many bytes even if it accepts fewer.
         """
         for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
             with contextlib.suppress(UserError):

@@ -191,7 +191,8 @@ class JacobiReference(NamedTuple):
     """The result of `jacobi_reference`."""
 
     x: NDArray[np.float64]
-    magnitude: NDArray[np.float64]  # the result if A and b had the magnitudes of their entries
+    # the values if every entry of A and b were replaced by its magnitude
+    magnitude: NDArray[np.float64]
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
