@@ -16,8 +16,8 @@
 // by GPUs that neither send nor receive a message themselves. A message learns of another message
 // only if the first message is enqueued while the other one is in flight. In the first of many
 // bursts, a message can therefore be slower than a plain copy. 500 ms after a message last
-// overlapped with another message, it uses all paths again. This also works between the processes
-// of a user, no matter which GPUs each process can use.
+// overlapped with another message, it uses all paths again. Messages of different processes of a
+// user avoid each other's links, too, no matter which GPUs each process can use.
 //
 // A copy is ordered like one asynchronous copy on `stream`: it starts after the work that is
 // already on the stream, and later work on the stream starts after the copy. The host does not

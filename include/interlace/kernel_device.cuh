@@ -485,7 +485,8 @@ template <class T, class I>
 __device__ __forceinline__ T load_element(const unified<T>& view, I i) {
   return view.data[static_cast<std::uint64_t>(i)];
 }
-// Loads an element. Only the owner may do so. Updates of other devices may arrive at any time.
+// Loads an element. Only the owner of the element may call this function. Updates of other devices
+// may arrive at any time.
 template <class T, combine Op, class I>
 __device__ __forceinline__ T load_element(const partitioned<T, Op>& view, I i) {
   return view.parts[view.device][static_cast<std::uint64_t>(i) - view.boundaries[view.device]];

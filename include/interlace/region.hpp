@@ -86,8 +86,8 @@ using all_gather = std::function<std::vector<std::string>(const std::string& own
 struct group_options {
   // The longest wait in seconds, on a device or for a message of another process.
   double deadline_s = 10;
-  // Whether `interlace ps` shows the group. A thread of the process answers `interlace ps`, and
-  // SIGQUIT unless the program uses that signal.
+  // Whether `interlace ps` shows the group. A thread of the process then answers the questions of
+  // `interlace ps`. The thread also answers SIGQUIT, unless the program uses this signal itself.
   bool shown = true;
 };
 

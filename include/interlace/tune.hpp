@@ -105,8 +105,8 @@ struct tune_grid {
   std::vector<std::uint64_t> ranges = tried(kernel::mechanism_parameter::ranges);
   std::vector<std::uint64_t> chunk_bytes = tried(kernel::mechanism_parameter::chunk_bytes);
   std::vector<std::uint64_t> agent_threads = tried(kernel::mechanism_parameter::agent_threads);
-  // For `copy-engine`, where each wait for a chunk has a cost: the smallest chunk, and the most
-  // chunks of a part.
+  // Two limits for `copy-engine`, in which each wait for a chunk has a cost. `least_copied_bytes`
+  // is the smallest chunk, and `most_waits` is the largest number of chunks of a part.
   std::uint64_t least_copied_bytes = 256U << 10U;
   std::uint64_t most_waits = 250;
   std::vector<std::uint64_t> bulk_threads = {};  // if empty, agents that copy in bulk are not tried

@@ -33,11 +33,11 @@ namespace interlace {
 namespace {
 
 constexpr const char* folder_of_sockets = "interlace-ps";
-constexpr int patience_ms = 1000;  // the longest wait for an asker that takes no bytes
+constexpr int patience_ms = 1000;  // longest wait for a client that takes no bytes
 
 // --- texts
 
-// The same text with every byte that is not printable ASCII as \xNN: what is shown reaches a
+// Replaces every byte that is not printable ASCII by \xNN, because the text can be shown on a
 // terminal.
 std::string printable(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
@@ -89,8 +89,8 @@ std::vector<std::string> command_words() {
 
 // --- the place of the socket
 
-// Opens a folder that belongs to this user and that nobody else may use. A last link of the path is
-// followed only if `links` is set.
+// Opens a folder that belongs to this user and to which nobody else has access. If the path ends in
+// a symbolic link, the link is followed only if `links` is set.
 descriptor open_own(int parent, const std::string& path, bool links) {
   const int flags = O_PATH | O_DIRECTORY | O_CLOEXEC | (links ? 0 : O_NOFOLLOW);
   descriptor folder(openat(parent, path.c_str(), flags));
@@ -114,8 +114,8 @@ std::string home() {
   return entry.pw_dir;
 }
 
-// The folder of sockets, in the first of the folders of python/interlace/base/user_folder.py that
-// has a place for it.
+// Opens the folder of sockets. It is in the first usable folder among those of
+// python/interlace/base/user_folder.py.
 descriptor open_folder() {
   struct place {
     std::string path;
@@ -140,20 +140,21 @@ descriptor open_folder() {
   return {};
 }
 
-// A socket whose name, PROCESS.socket, appears only once it listens.
+// A listening socket. Its name, PROCESS.socket, appears only once it listens.
 class listener {
  public:
   listener() : folder_(open_folder()), name_(std::to_string(getpid()) + ".socket") {
     if (!folder_) return;
     const std::string hidden = "." + name_;
-    (void)unlinkat(folder_.get(), hidden.c_str(), 0);  // of a killed process with this number
+    // The name can be left from a killed process with this number.
+    (void)unlinkat(folder_.get(), hidden.c_str(), 0);
     descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un address = address_of(hidden);
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the call's type
     const auto* place = reinterpret_cast<const sockaddr*>(&address);
     if (!made || bind(made.get(), place, sizeof(address)) != 0) return;
-    // The name stays with another part of this process that shows something, such as a Python
-    // package.
+    // If another part of this process, such as a Python package, already listens at the name, that
+    // part keeps the name.
     if (listen(made.get(), 16) != 0 || answers() ||
         renameat(folder_.get(), hidden.c_str(), folder_.get(), name_.c_str()) != 0) {
       (void)unlinkat(folder_.get(), hidden.c_str(), 0);
@@ -171,7 +172,7 @@ class listener {
   int get() const { return socket_.get(); }
 
  private:
-  // The folder's own path may be too long for an address.
+  // The path leads through /proc, because the folder's own path may be too long for an address.
   sockaddr_un address_of(const std::string& name) const {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -180,7 +181,8 @@ class listener {
                 std::begin(address.sun_path));
     return address;
   }
-  // Whether somebody listens at the name. A killed process with this number may have left it.
+  // Whether another socket listens at the name. A killed process with the same number may have left
+  // a name at which nothing listens.
   bool answers() const {
     const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un address = address_of(name_);
@@ -196,8 +198,8 @@ class listener {
 
 // --- SIGQUIT
 
-std::atomic<int> signalled{-1};    // what the handler writes to
-std::atomic<pid_t> answering{-1};  // the process whose thread reads it
+std::atomic<int> signalled{-1};    // descriptor to which the handler writes
+std::atomic<pid_t> answering{-1};  // process whose thread reads from that descriptor
 
 void note_signal(int number) {
   if (getpid() != answering.load()) {  // a forked child has no thread that answers
@@ -211,7 +213,8 @@ void note_signal(int number) {
   errno = error;
 }
 
-// Takes SIGQUIT unless the program uses or ignores it, and gives it back.
+// Handles SIGQUIT while this object lives, unless the program uses or ignores the signal. The
+// destructor restores the default action.
 class quit_signal {
  public:
   explicit quit_signal(int to) {
@@ -251,7 +254,7 @@ class server {
  public:
   server() : stop_(eventfd(0, EFD_CLOEXEC)), asked_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     if (!stop_ || !asked_) throw std::system_error(errno, std::generic_category());
-    // The program's signals interrupt none of its calls in this thread.
+    // This thread blocks all signals, so that signals of the program never interrupt its calls.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -279,7 +282,7 @@ class server {
     const std::lock_guard lock(mutex_);
     shown_.push_back(one);
   }
-  // Returns whether it was shown.
+  // Returns whether the activity was shown.
   bool remove(const describer* one) {
     const std::lock_guard lock(mutex_);
     return std::erase(shown_, one) != 0;
@@ -295,7 +298,7 @@ class server {
       try {
         if (waits[1].revents != 0) print();
         if (waits[2].revents != 0) tell();
-      } catch (const std::exception&) {  // one answer that fails must not prevent the next one
+      } catch (const std::exception&) {  // an answer that fails must not prevent the next one
         continue;
       }
     }
@@ -363,7 +366,8 @@ class server {
   }
 
   pid_t process_ = getpid();
-  std::mutex mutex_;  // held while a description is made, so that no activity ends meanwhile
+  // A thread holds this while it makes a description, so that no activity ends meanwhile.
+  std::mutex mutex_;
   std::vector<const describer*> shown_;
   listener at_;
   descriptor stop_;
@@ -375,9 +379,9 @@ class server {
 std::mutex starting;
 std::size_t activities_shown = 0;
 
-// The thread of this process, if it has one. A forked child leaves its parent's thread alone, which
-// does not run there and whose locks may be held for good. A plain pointer, because the end of such
-// a child must not wait for that thread.
+// The server of this process, or null if the process has none. A forked child drops the server of
+// its parent: the parent's thread does not run in the child, and its locks may be held forever. The
+// pointer is a plain pointer, because the end of such a child must not wait for that thread.
 server*& the_server() {
   static server* one = nullptr;
   if (one != nullptr && !one->is_of_this_process()) {

@@ -1,4 +1,4 @@
-// Shows what this process does to `interlace ps`, as python/interlace/base/activities.py does in
+// Tells `interlace ps` what this process does. python/interlace/base/activities.py does the same in
 // Python programs.
 #pragma once
 
@@ -20,17 +20,18 @@ double seconds_now();
 // A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min".
 std::string duration_text(double seconds);
 
-// While this object exists, `interlace ps` shows an activity of this process, and SIGQUIT prints
-// the same to standard error where the program leaves that signal alone.
+// While this object exists, `interlace ps` shows an activity of this process. SIGQUIT then prints
+// the activities to standard error, unless the program uses or ignores that signal.
 //
-// A thread waits at a socket that only the process's user can open. It starts with the first
-// activity, ends with the last one, and costs nothing while nobody asks. A process that cannot have
-// a socket works all the same, but `interlace ps` does not show it.
+// A thread waits at a socket that only the process's user can open. The thread starts with the
+// first activity and ends with the last one. It costs nothing while nobody asks. A process that
+// cannot have a socket works all the same, but `interlace ps` does not show it.
 class shown_activity {
  public:
-  // The thread calls `describe`. An exception from `describe` becomes a remark.
+  // `describe` returns the activity. The thread calls it for each answer. An exception from
+  // `describe` becomes a remark.
   explicit shown_activity(std::function<activity()> describe);
-  // Waits until a call of `describe` that runs has ended.
+  // Waits for the end of a call of `describe` that is running.
   ~shown_activity();
   shown_activity(const shown_activity&) = delete;
   shown_activity& operator=(const shown_activity&) = delete;

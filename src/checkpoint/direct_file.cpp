@@ -23,7 +23,7 @@ direct_file::direct_file(int descriptor) {
   }
   struct stat status {};
   const bool known = fstat(direct_, &status) == 0 && status.st_size > 0;
-  // Mincore does not answer for files of other users. It then reports every page as cached.
+  // For files of other users, mincore gives no answer and reports every page as cached.
   if (!known || (status.st_uid != geteuid() && access(path.c_str(), W_OK) != 0)) return;
   bytes_ = static_cast<std::uint64_t>(status.st_size);
   void* const mapped = mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, direct_, 0);

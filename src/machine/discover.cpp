@@ -46,8 +46,8 @@ std::uint32_t generation_of(const std::string& model) {
   return 0;
 }
 
-// The description that fits such a GPU best. It is a description with the same model, or else one
-// with the nearest generation.
+// The description that fits the GPU best. It is a description of the same model, or else a
+// description of a GPU of the nearest generation.
 const machine* template_for(const usable_gpu& unit, const std::vector<machine>& known,
                             bool& same_model) {
   same_model = false;

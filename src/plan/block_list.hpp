@@ -100,9 +100,11 @@ struct block_layout {
   bool even = false;
   // For even blocks, the size of each part; otherwise, the largest size of a piece.
   std::uint64_t piece = 0;
-  std::size_t entries = 0;   // number of parts or pieces
-  bool to_written = true;    // whether the list of destinations is written; a side without numbers
-  bool from_written = true;  // needs a list only if its blocks are cut; the same for sources
+  std::size_t entries = 0;  // number of parts or pieces
+  // Whether the lists of destinations and of sources are written. A side without numbers needs a
+  // list only if the blocks are cut.
+  bool to_written = true;
+  bool from_written = true;
   bool to_wide = true;
   bool from_wide = true;
 

@@ -104,8 +104,9 @@ class balancer {
     const auto start = longest();
     if (!start) return std::nullopt;
     double time = *start;
-    // The part of all messages that can be moved in time T is a concave function of T, except where
-    // another path becomes usable. A few steps of Newton's method therefore come close to 1.
+    // Let S(T) be the part of all messages that can be moved in time T. S is a concave function of
+    // T, except where another path becomes usable. A few steps of Newton's method therefore find a
+    // T with S(T) close to 1.
     for (int turn = 0; turn < 12; ++turn) {
       solve_for(time);
       const double error = solution_.x.back() - 1;

@@ -37,7 +37,8 @@ bool is_known(const cuda::memory_location& hint) {
   return hint.type == a_gpu ? hint.id == 0 : hint.type >= 0 && hint.type <= last_of_host;
 }
 
-// The reason if the arguments make the batch one for the driver. There is no value if they do not.
+// The reason why the batch is left to the driver because of its arguments. There is no value if the
+// arguments allow a kernel.
 std::optional<outcome> judge_arguments(const requested_batch& asked) {
   if (asked.to == nullptr || asked.from == nullptr || asked.bytes == nullptr ||
       asked.attributes == nullptr || asked.firsts == nullptr || asked.kinds == 0 ||
@@ -62,7 +63,8 @@ bool is_legacy(CUstream_st* stream) {
   return stream == nullptr || reinterpret_cast<std::uintptr_t>(stream) == cuda::legacy_stream;
 }
 
-// The reason if the stream makes the batch one for the driver. There is no value if it does not.
+// The reason why the batch is left to the driver because of its stream. There is no value if the
+// stream allows a kernel.
 std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_st* stream,
                                     CUctx_st*& context) {
   CUctx_st* of_stream = nullptr;
@@ -81,8 +83,9 @@ std::optional<outcome> judge_stream(const cuda::driver_table& driver, CUstream_s
   return std::nullopt;
 }
 
-// The reason if the memory of the first block makes the batch one for the driver. There is no value
-// if it does not. In most batches that no kernel can copy, the first block already shows this.
+// The reason why the batch is left to the driver because of the memory of its first block. There is
+// no value if this memory allows a kernel. In most batches that no kernel can copy, the first block
+// already shows this.
 std::optional<outcome> judge_first(const cuda::driver_table& driver, const requested_batch& asked,
                                    copy_direction& moves) {
   const cuda::memory_facts from = cuda::query_memory(driver, asked.from[0]);
@@ -152,7 +155,7 @@ class kernel_use {
     for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
       loaded_kernel& one = kernel_of(gpu);
       if (one.context.load(std::memory_order_acquire) != context) continue;
-      one.users.fetch_add(1);  // This must come before the copier is read, because forget_kernel
+      one.users.fetch_add(1);  // This count grows before the copier is read, because forget_kernel
                                // accesses the two in the opposite order.
       used_ = &one;
       copier_ = one.copier.load();

@@ -71,8 +71,8 @@ find_symbol next_dlsym() {
   static std::atomic<find_symbol> next{nullptr};
   find_symbol found = next.load(std::memory_order_acquire);
   if (found == nullptr) {
-    // Dlsym cannot look itself up, so dlvsym does. The second version is for C libraries before
-    // 2.34.
+    // The function dlsym cannot look itself up, so dlvsym looks it up. The second version is for C
+    // libraries before 2.34.
     void* symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     if (symbol == nullptr) symbol = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     found = reinterpret_cast<find_symbol>(symbol);

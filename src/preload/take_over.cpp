@@ -248,8 +248,8 @@ decision try_engine(copy_engine& running, requested_copy& asked) {
 
 // Lets the engine try the copy. There is no value if no engine is ready.
 std::optional<decision> try_engine(requested_copy& asked) {
-  // This must come before the phase is read, because stop_engine changes the phase before it reads
-  // this count.
+  // This count grows before the phase is read, because stop_engine changes the phase before it
+  // reads the count.
   engine_users.fetch_add(1);
   std::optional<decision> made;
   if (current_phase.load() == phase::ready) made = try_engine(*engine.load(), asked);

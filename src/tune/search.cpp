@@ -185,9 +185,9 @@ class search {
     return found;
   }
 
-  // Estimates a bound for an unmeasured point: how many times faster than the family's best point
-  // it can be at most. Such a point lies between points of the last grid, whose strides were twice
-  // the current strides.
+  // Estimates the largest factor by which an unmeasured point can be faster than the family's best
+  // point. The unmeasured point lies between points of the last grid, whose strides were twice the
+  // current strides.
   double reach(const point& p) const {
     double factor = 1;
     for (std::size_t a = 0; a < p.at.size(); ++a) {

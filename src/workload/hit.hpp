@@ -158,8 +158,9 @@ struct send_planes {
   }
 };
 
-// Where the line of one ky begins in a device's part of `planes`, for field 0 of a z, and the
-// distance from there to the next field.
+// The places of the lines of one ky in a device's part of `planes`, for one z. `first` is where the
+// line of field 0 begins, and `apart` is the distance from the line of one field to that of the
+// next field.
 struct line_place {
   std::uint32_t first, apart;
 };

@@ -1,5 +1,5 @@
 // Jacobi on a ring on GPUs gives the same results as plain loops, bit for bit, by every mechanism.
-// multi-path also does so with every executor, on poisoned rows, with late devices.
+// For multi-path, the tests also use every executor, poisoned rows and late devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

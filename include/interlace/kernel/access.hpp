@@ -7,7 +7,7 @@
 
 namespace interlace::kernel {
 
-// A separate type, so that the compiler rejects a plain number in place of a site.
+// This type is separate, so that the compiler rejects a plain number in place of a site.
 enum class site_id : std::uintptr_t {};
 
 enum class access_kind : std::uint8_t { load, load_index, store, atomic, reduce };

@@ -77,9 +77,8 @@ struct region_options {
   interlace::kernel::mechanism mechanism = mechanism::bulk_copy;
   // The number of kernel launches in one epoch, for the mechanism `split`.
   std::uint32_t split_ranges = row_of(mechanism_parameter::ranges).initial;
-  // Used only by mechanisms that track chunks. In each epoch, each device must then write the
-  // region with a single launch.
-  // the largest size of a chunk
+  // The largest size of a chunk. Only mechanisms that track chunks use it. With these mechanisms,
+  // each device must write the region with a single launch in each epoch.
   std::uint64_t chunk_bytes = row_of(mechanism_parameter::chunk_bytes).initial;
   // The number of threads of the polling agent, or of each kernel that `device-launch` launches.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
@@ -328,7 +327,7 @@ struct remote_load_counts {
   std::uint64_t delayed_touches = 0;  // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  // Loads and atomics among these that found their sectors present or in flight.
+  // The number of those loads and atomics that found their sectors present or in flight.
   std::uint64_t l2_hits = 0;
   // The mean time from the issue of a load instruction's first line to the arrival of its last
   // line.

@@ -51,7 +51,7 @@ class use_tracker {
   std::uint64_t used() const { return epoch_ == 0 ? 0 : used_ + used_last_; }
 
  private:
-  // Aligned, so that clang, too, loads and stores the struct without calls.
+  // The alignment lets clang load and store the struct without calls, as other compilers do.
   struct alignas(8) stamps {
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch

@@ -31,8 +31,8 @@ enum class memory_hint : std::uint8_t {
 // one thread of that warp works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
-// The parse functions among these throw usage_error for an unknown name. The error lists the valid
-// names.
+// Of the following functions, the parse functions throw usage_error for an unknown name. The error
+// lists the valid names.
 const char* collective_name(collective c);
 collective parse_collective(const std::string& name);
 

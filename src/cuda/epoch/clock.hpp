@@ -19,8 +19,8 @@ class run_clock {
   run_clock(run_clock&&) = delete;
   run_clock& operator=(run_clock&&) = delete;
 
-  // Start and stop enqueue the events that start and stop the clock. The device must be the current
-  // one.
+  // `start` and `stop` enqueue the events that start and stop the clock. The device must be the
+  // current one.
   void start(std::uint32_t device) const;
   void stop(std::uint32_t device) const;
   // The time from the event that started the device's clock to `event`, which must belong to the

@@ -51,8 +51,8 @@ class region_mechanism {
   virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/,
                      std::uint32_t /*sharers*/) const {}
 
-  // Begin and deliver only enqueue work. The device of `s` must be the current one. `loaded` says
-  // whether the caller's kernel is loaded, so that the kernel's launch does not block.
+  // `begin` and `deliver` only enqueue work. The device of `s` must be the current one. `loaded`
+  // says whether the caller's kernel is loaded, so that the kernel's launch does not block.
   virtual void begin(const kernel::region_state& /*state*/, region_side& /*s*/,
                      bool /*loaded*/) const {}
   // Enqueues the deliveries. The region calls this function after the caller has enqueued its

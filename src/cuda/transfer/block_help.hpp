@@ -26,7 +26,7 @@ class block_help {
  public:
   struct gpu {
     CUctx_st* context = nullptr;
-    // What is launched on this stream runs after the earlier work of the batch's stream.
+    // Work that is launched on this stream runs after the earlier work of the batch's stream.
     CUstream_st* stream = nullptr;
     double share = 0;  // of the batch's bytes
   };
@@ -36,9 +36,9 @@ class block_help {
   block_help& operator=(const block_help&) = delete;
 
   virtual const std::vector<gpu>& gpus() const = 0;
-  // Later work of the batch's stream runs after what was launched on the streams. Call this once,
-  // after the last launch, also if nothing was launched. Throws device_error; then all launched
-  // work is complete.
+  // Orders all later work of the batch's stream after the work that was launched on the lent GPUs'
+  // streams. Call this function once, after the last launch, even if nothing was launched. Throws
+  // device_error; all launched work is then complete.
   virtual void finish() = 0;
 
  protected:

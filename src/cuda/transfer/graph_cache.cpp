@@ -21,8 +21,8 @@ std::unique_ptr<graph_executable> graph_cache::take(const graph_key& key,
                                                     const stream_identity& stream) {
   const std::lock_guard lock(mutex_);
   const auto [first, last] = by_key_.equal_range(key);
-  // The executable of the stream's last message probably has the right addresses. It also saves a
-  // question to the driver, which need not be asked whether this executable has ended.
+  // The executable of the stream's last message probably has the right addresses. This choice also
+  // saves a question to the driver, because this executable ends before the stream's next work.
   const auto own =
       std::find_if(first, last, [&](const auto& one) { return one.second->end->is_of(stream); });
   const auto found = own != last ? own : std::find_if(first, last, [](const auto& one) {

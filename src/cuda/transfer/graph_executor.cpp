@@ -102,7 +102,7 @@ void graph_executable::launch(const copy_program& program, const addresses& wher
   times.update_s += watch.lap();
   int result = contexts_.driver().graph_launch(executable_, stream);
   if (result == driver_result::invalid_value) {
-    // This updates all nodes. Otherwise the driver would treat a node that was not updated as
+    // The call updates all nodes. Otherwise the driver would treat a node that was not updated as
     // stale.
     update(program, where, true, times);
     result = contexts_.driver().graph_launch(executable_, stream);

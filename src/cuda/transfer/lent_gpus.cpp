@@ -11,8 +11,8 @@ namespace {
 
 // The time that help costs in any case: the events, the waits, and another GPU's launch.
 constexpr double help_us = 40;
-// With help, a batch must take at most this part of its time without help, because the host needs
-// longer for it.
+// With help, a batch must take at most this part of its time without help, because the host spends
+// more time on a batch with help.
 constexpr double worth = 0.9;
 
 // For each GPU that stages a part of the message, the part's share of all bytes.

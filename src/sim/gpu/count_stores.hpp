@@ -1,4 +1,5 @@
-// Counts the stores of warps to lines of other GPUs. Counts them where they leave a compute unit.
+// Counts the stores of warps to lines of other GPUs, at the place where the stores leave a compute
+// unit.
 #pragma once
 
 #include <algorithm>

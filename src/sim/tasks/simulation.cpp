@@ -245,8 +245,8 @@ picoseconds simulation::run() {
   timeline_start_ = begin;
   std::vector<task_id> first;
   first.swap(startable_);
-  // Pages that devices share concern several devices at once, and so does a treatment of remote
-  // loads.
+  // If devices share pages, or if remote loads are treated in a special way, an event can concern
+  // several devices at once. All devices then use one queue.
   const bool together = loads_ || iommu_ || !addresses_.homes.empty();
   for (event_queue& q : queues_) {
     q.use_clock(nullptr);

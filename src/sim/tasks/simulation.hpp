@@ -125,8 +125,8 @@ class simulation : private message_receiver {
   }
 
   // Passes all tasks that are added from now on, and all actions of their kernels, to `log`. A call
-  // with null ends this. While a log is set, tracked launches are refused. Copies are refused too,
-  // unless copy engines make them.
+  // with null ends the recording. While a log is set, tracked launches are refused. Copies are
+  // refused too, unless copy engines make them.
   void record(trace::sink* log) { log_ = log; }
 
   // Returns the parts of the hardware to which a mechanism of remote loads connects. Then call

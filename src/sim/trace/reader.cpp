@@ -16,8 +16,8 @@ namespace interlace::sim::trace {
 namespace {
 
 constexpr std::uint32_t operation_names = 4;
-// A limit, because memory holds a trace's whole program. One step of the program takes a few bytes
-// of the file.
+// The most bytes of a trace's program. There is a limit because the whole program is held in
+// memory. One step of the program takes a few bytes of the file.
 constexpr std::uint64_t most_program_bytes = std::uint64_t{256} << 20U;
 
 descriptor open_file(const std::string& path) {

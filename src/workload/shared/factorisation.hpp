@@ -17,8 +17,8 @@
 //   shared_floats                           shared memory of a block
 //   steps()                                 how often all rows are renewed in an epoch
 //   at_step(step, state)                    the method for a step; `state` has a factor for each
-//   row worker<Block>                           constructed from block, method, ratings and own
-//   region:
+//                                           row
+//   worker<Block>                           constructed from block, method, ratings and own region:
 //     start(warp, row)                        called before a row
 //     accumulate(warp, other, begin, end)     leaves the record of these ratings in shared memory
 //     record_at(warp)                         the record's place in `staged`

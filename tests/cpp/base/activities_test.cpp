@@ -44,7 +44,7 @@ class activities : public testing::Test {
   std::filesystem::path name() const {
     return folder_ / "interlace-ps" / (std::to_string(getpid()) + ".socket");
   }
-  // What the process answers; empty if nobody listens.
+  // The answer of the process. The text is empty if nobody listens.
   std::string answer() const {
     const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
@@ -104,7 +104,7 @@ TEST_F(activities, take_the_name_of_a_killed_process_and_of_nobody_else) {
     const shown_activity one([] { return activity{"x"}; });
     EXPECT_TRUE(std::filesystem::exists(name()));
   }
-  EXPECT_EQ(answer(), "");  // the socket of the other one, which has ended
+  EXPECT_EQ(answer(), "");  // the other socket is closed, but its name is still there
   const shown_activity one([] { return activity{"y"}; });
   EXPECT_NE(answer().find(R"("what": "y")"), std::string::npos);
 }
@@ -116,7 +116,7 @@ TEST_F(activities, are_not_told_where_others_may_look) {
   EXPECT_EQ(answer(), "");
 }
 
-// What happens in a process of its own whose standard error is a pipe.
+// Runs `act` in a separate process whose standard error is a pipe.
 template <class F>
 std::pair<int, std::string> in_a_process(F&& act) {
   std::array<int, 2> ends{};

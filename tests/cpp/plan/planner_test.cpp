@@ -67,8 +67,8 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // The limit is three equal links and 14.4 of 47 GB/s in addition, minus the time in which the
-  // pipelines fill.
+  // The largest possible gain comes from three equal links and from the host's path, which adds
+  // 14.4/47 of a link. The time in which the pipelines fill is subtracted.
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }
@@ -263,7 +263,8 @@ TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_indepe
         if (from != to) all.push_back({gpu_end(from), gpu_end(to), bytes});
     const plan made = make_plan(described, all);
     EXPECT_LE(made.predicted_s, made.direct_s);
-    // The host launches the messages in another order, which this time allows for.
+    // The host launches the messages of the two methods in different orders. This time allows for
+    // the difference.
     const double launches_s =
         seconds_of(described.gpu.copy_launch_ps) * static_cast<double>(all.size());
     // The planner prefers a simpler plan that is up to 5 % slower than the fastest one, because

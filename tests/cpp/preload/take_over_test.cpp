@@ -85,8 +85,7 @@ ended run(const std::string& command, const counters_file* counters,
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
                      " INTERLACE_COPY_TRAFFIC=none"
-                     // The sanitizer's library is not the first library here, which the options
-                     // allow.
+                     // These options allow that the sanitizer's library is not the first library.
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
   for (const std::string& one : environment) line += " " + one;

@@ -73,7 +73,8 @@ TEST(trace, workloads) {
   {
     const trace_totals& t = all.at("pagerank");
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
-    // Each edge takes a gather, twice. The second time, each rank also takes a load.
+    // There are two iterations. In each iteration, each edge takes a gather. In the second
+    // iteration, each rank also takes a load.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
@@ -91,9 +92,10 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Twice, each stage loads three own values and nine differences of three other values. Stresses
-    // also load the values to which they add, and three of these are in the region. Velocities load
-    // the three values in the region. Both load the medium.
+    // Each of the two stages loads three own values and nine differences of three other values. The
+    // stage for stresses also loads the values to which it adds, and three of these are in the
+    // region. The stage for velocities also loads the three values in the region. Both stages load
+    // the medium.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
@@ -113,8 +115,8 @@ TEST(trace, workloads) {
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // Each entry and its unknown are loaded twice. The second time, each row also loads its own
-    // unknown.
+    // There are two iterations. In each iteration, each entry and its unknown are loaded. In the
+    // second iteration, each row also loads its own unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);

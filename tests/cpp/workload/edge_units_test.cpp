@@ -54,8 +54,8 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
   }
 }
 
-// Checks that units have as many rows as the limits allow. But a unit ends at a cache line if that
-// loses little.
+// Checks that units have as many rows as the limits allow. There is one exception: a unit ends at a
+// cache line if it loses at most a quarter of its rows in this way.
 void expect_full(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   for (std::uint64_t u = 0; u < units.count(); ++u) {
@@ -116,7 +116,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // The largest number of units is that with one row for each thread.
+  // The largest possible number of units is reached if each thread has one row.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,

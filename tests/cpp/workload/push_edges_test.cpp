@@ -50,7 +50,7 @@ TEST(push_edges, pieces_cover_each_edge_of_active_vertices_once) {
   test::on_each_node(1, 32, [&](auto& node) {
     const push_edges placed =
         push_edges::place(node, 0, offsets.data(), columns.data(), begin, end);
-    const auto& offset = placed.graph.offsets;  // these nodes' memory is the host's
+    const auto& offset = placed.graph.offsets;  // the memory of these nodes is host memory
     const std::vector<std::uint32_t> firsts(offset.data, offset.data + offset.size);
     ASSERT_EQ(firsts.size(), placed.graph.rows + 1);
     for (std::size_t p = 0; p + 1 < firsts.size(); ++p) {

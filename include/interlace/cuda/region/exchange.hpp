@@ -85,7 +85,8 @@ struct barrier_arguments {
   std::uint32_t devices = 1;
   std::uint32_t exchange = 0;  // a name, for error messages only
   std::uint64_t deadline_ns = 0;
-  // The peers belong to other processes. Failures that these processes report are noted here, too.
+  // True if the peers belong to other processes. Failures that these processes report are then
+  // noted here, too.
   bool notes_failures = false;
   device_control* controls[max_devices] = {};
   wait_failure* failure = nullptr;  // this device's failure
@@ -171,9 +172,10 @@ struct large_reduction {
 
 // Whether an exchange and the next kernel of its stream are launched early.
 struct early_launch {
-  // the exchange is launched before the previous kernel has ended, and itself waits for that end
+  // Whether the exchange is launched before the previous kernel has ended. The exchange then waits
+  // for the kernel's end itself.
   bool comes = false;
-  bool lets_next = false;  // the next kernel is launched while the exchange waits for peers
+  bool lets_next = false;  // whether the next kernel is launched while the exchange waits for peers
 };
 
 // Sends the sums of small reductions, passes one barrier and combines the sums.

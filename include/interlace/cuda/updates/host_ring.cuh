@@ -12,7 +12,8 @@
 
 namespace interlace::cuda::updates {
 
-// A wait that passed its deadline. The first thread of a kernel to which this happens writes it.
+// A wait that passed its deadline. Only the first thread of a kernel whose wait does so writes this
+// struct.
 struct ring_failure {
   unsigned int failed;
   unsigned int ring;

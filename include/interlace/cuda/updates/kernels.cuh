@@ -42,7 +42,7 @@ struct apply_to_table {
   }
 };
 
-// Drops updates. With it, a measurement gets the time of everything else.
+// Drops updates. A measurement that uses this struct gets the time of everything else.
 template <class Codec>
 struct drop_updates {
   static constexpr bool by_blocks = false;
@@ -203,8 +203,8 @@ class update_bins {
     return b;
   }
 
-  // The bins of windows into which bin `first` is split, and those of the bins that are split
-  // together with it.
+  // Some bins are split together, and `first` is the first of them. Returns the bins of windows
+  // into which they are split.
   bin_set<Record> parts(const sizing& s, std::uint32_t slice, std::uint32_t first) const {
     const bin_set<Record> all = bins(s, slice);
     bin_set<Record> b;

@@ -44,7 +44,7 @@ struct apply_on_host {
   }
 };
 
-// Drops records. With it, a measurement gets the time of everything else.
+// Drops records. A measurement that uses this struct gets the time of everything else.
 struct drop_on_host {
   template <class Record>
   void fetch(const Record& /*r*/) const {}

@@ -66,8 +66,8 @@ class recorder {
     trace::sink* log = nullptr;  // receives every action; null if nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
     compiled_kernel code;        // what the compiler made of the kernel
-    // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have times of
-    // their own. Without, they are register exchanges.
+    // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have their own
+    // times. If not, they take the time of register exchanges.
     bool votes = false;
     bool reduces = false;
     // Whether loops have only as many loads in flight as the compiler unrolls them.
@@ -78,8 +78,8 @@ class recorder {
   // Clears `programs`, which has one element for each warp of the block.
   void begin_block(const settings& s, std::vector<warp_program>& programs);
   void end_block();
-  // Adds the next instruction of a warp. With this function the caller stands in for a kernel. Call
-  // it between begin_block and end_block. The addresses in `i` are device addresses.
+  // Adds the next instruction of a warp, as if a kernel had executed it. Call this function between
+  // begin_block and end_block. The addresses in `i` are device addresses.
   void add(std::uint32_t warp, const trace::instruction& i);
 
   // The number of lanes' accesses for which kernel::counts_as_work holds, in all blocks so far.

@@ -19,8 +19,10 @@ struct repeated_program {
     std::uint32_t bytes = 0;
     std::uint32_t lanes = 0;
   };
-  std::vector<instruction> instructions;  // their dependences count from 0, and they have no lines
-  std::vector<access> accesses;           // accesses to memory other than shared memory
+  // Dependences are numbered from the first instruction of this list; the instructions have no
+  // lines.
+  std::vector<instruction> instructions;
+  std::vector<access> accesses;  // accesses to memory other than shared memory
   // The order in which lanes reach memory. An element is access * repeated_lanes + the number of
   // lower lanes that make the same access.
   std::vector<std::uint32_t> order;

@@ -28,8 +28,8 @@ TEST(program_memory, blocks_of_all_sizes_keep_their_bytes) {
     memory.deallocate(b.place, b.bytes, 8);
   };
   for (std::uint32_t k = 0; k < 3000; ++k) {
-    // This also makes blocks on both sides of each size class, and blocks that are allocated one by
-    // one.
+    // The sizes include sizes on both sides of each size class, and blocks that are so large that
+    // they are allocated one by one.
     const std::size_t base = std::size_t{1} << (k % 50 == 49 ? 20U : random() % 16);
     const std::size_t bytes =
         std::max<std::size_t>(1, base + random() % 3 - 1 + base / 4 * (k % 4));
