@@ -22,7 +22,7 @@ namespace nb = nanobind;
 namespace interlace::python {
 namespace {
 
-// This is the type in the stub.
+// The type of the results in the type stub.
 using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
 bool is_graphs(const std::string& executor) {

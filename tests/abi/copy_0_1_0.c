@@ -37,12 +37,12 @@ _Static_assert(sizeof(interlace_result) == 4 && sizeof(interlace_element) == 4 &
 #define MEMBER(type, name, offset, bytes)                                                    \
   _Static_assert(offsetof(type, name) == (offset) && sizeof(((type*)NULL)->name) == (bytes), \
                  #type "." #name)
-/* Callers pass arrays of it, so it cannot grow. */
+/* Callers pass arrays of this struct, so the struct cannot grow. */
 _Static_assert(sizeof(interlace_batch_copy) == 24, "interlace_batch_copy");
 MEMBER(interlace_batch_copy, dst, 0, 8);
 MEMBER(interlace_batch_copy, src, 8, 8);
 MEMBER(interlace_batch_copy, bytes, 16, 8);
-/* Callers pass its size, so it can grow at its end. */
+/* Callers pass the size of this struct, so the struct can grow at its end. */
 _Static_assert(sizeof(interlace_copy_statistics) >= 144, "interlace_copy_statistics");
 MEMBER(interlace_copy_statistics, direct, 0, 8);
 MEMBER(interlace_copy_statistics, streams, 8, 8);

@@ -652,10 +652,10 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   by.copy_async(first.data, pageable.data(), bytes, nullptr);   // from pageable memory to a GPU
   by.copy_async(second.data, first.data, bytes, nullptr);       // inside a GPU
   by.copy_async(managed, second.data, bytes, nullptr);          // to managed memory
-  by.copy_async(first.data, managed, bytes, nullptr);           // from it
+  by.copy_async(first.data, managed, bytes, nullptr);           // from managed memory
   by.copy_async(pageable.data(), first.data, bytes, nullptr);   // from a GPU to pageable memory
   by.copy_async(pinned.data, pageable.data(), bytes, nullptr);  // inside the host
-  by.copy_async(pinned.data, first.data, 0, nullptr);           // nothing
+  by.copy_async(pinned.data, first.data, 0, nullptr);           // a copy of 0 bytes
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
   std::uint64_t wrong = 0;
   for (std::uint64_t at = 0; at < bytes; ++at)

@@ -433,7 +433,7 @@ TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
   EXPECT_THROW(p.finish(), device_error);
 }
 
-// What `interlace ps` is told by this process.
+// The answer that this process gives to `interlace ps`.
 std::string told_by(const std::filesystem::path& socket_of_this_process) {
   const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};

@@ -64,8 +64,8 @@ struct all_reduce_resources {
   contexts& gpus;
   reductions& kernels;
   stream_executor& streams;
-  std::function<staging_pool&(int)> pool;  // the pool of a GPU
-  std::mutex& staging;                     // returns the pool of a GPU
+  std::function<staging_pool&(int)> pool;  // returns the pool of a GPU
+  std::mutex& staging;                     // held while memory is taken from several pools
   std::uint64_t staging_bytes = 0;  // the size of each pool; all-reduces take at most half of it
   std::function<void(std::span<const batch_part>)> copy;  // enqueues a batch on the caller's stream
   // Makes a graph the owner of staging memory.

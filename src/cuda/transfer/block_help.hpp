@@ -14,7 +14,7 @@ namespace interlace::cuda {
 // A batch between the host's memory and the memory of a GPU.
 struct block_need {
   bool to_gpu = true;
-  CUctx_st* context = nullptr;  // of the GPU
+  CUctx_st* context = nullptr;  // context of the GPU
   CUstream_st* stream = nullptr;
   std::uint64_t bytes = 0;
   double kernel_us = 0;  // the predicted time of the kernel on this GPU alone
@@ -28,7 +28,7 @@ class block_help {
     CUctx_st* context = nullptr;
     // Work that is launched on this stream runs after the earlier work of the batch's stream.
     CUstream_st* stream = nullptr;
-    double share = 0;  // of the batch's bytes
+    double share = 0;  // share of the batch's bytes that the GPU copies
   };
 
   virtual ~block_help() = default;

@@ -83,10 +83,10 @@ class lent_gpus : public block_help {
  private:
   lender by_;
   copy_call call_;
-  std::unique_ptr<stream_set> streams_;  // null: given back
+  std::unique_ptr<stream_set> streams_;  // null once the streams are given back
   std::uint64_t begin_ns_;
   std::vector<gpu> gpus_;
-  std::vector<int> numbers_;  // of the GPUs
+  std::vector<int> numbers_;  // numbers of the GPUs
 };
 
 }  // namespace

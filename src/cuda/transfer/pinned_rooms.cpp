@@ -30,7 +30,8 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
     if (one.bytes < bytes || (one.bytes > wanted) != larger ||
         one.taken.load(std::memory_order_acquire))
       return nullptr;
-    const int result = driver_.event_query(one.last);  // success also before the first use
+    // The query also succeeds before the first use.
+    const int result = driver_.event_query(one.last);
     if (result == driver_result::not_ready) return nullptr;
     check(driver_, result, "cuEventQuery");
     one.taken.store(true, std::memory_order_relaxed);

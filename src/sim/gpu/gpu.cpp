@@ -574,7 +574,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        // Back to the front, because it was first in the queue.
+        // The instruction returns to the front of the queue, because it was the first one.
         u.waiting.push_front(stalled_at(w, warp_id, index));
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));

@@ -18,7 +18,7 @@ arena::arena(std::uint32_t slots) : used_(slots, 0) {
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p != MAP_FAILED) {
       base_ = static_cast<std::byte*>(p);
-      // For gathers, which touch memory everywhere in the arena.
+      // Huge pages help gathers, which touch memory everywhere in the arena.
       (void)madvise(p, reserved_, MADV_HUGEPAGE);
       return;
     }

@@ -20,7 +20,7 @@ struct push_edges {
   static constexpr std::uint32_t threads = 256;
   // The number of pieces of a warp. The number is large so that the warp's update packets fill.
   static constexpr std::uint32_t pieces_a_warp = 32;
-  static constexpr std::uint32_t most_edges = 256;  // of a piece
+  static constexpr std::uint32_t most_edges = 256;  // most edges of a piece
 
   csr_view graph;                   // each row has the edges of a piece
   local<const std::uint32_t> rows;  // the vertex of each piece, among those of this device

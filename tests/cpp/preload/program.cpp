@@ -820,7 +820,7 @@ void failing(unsigned seed) {
   for (long after = 0; after < 6; ++after) {
     one.scramble();
     cu().fake_fail_copies(after, 1);
-    CHECK(one.large(nullptr));  // it fails as the program's own copy, or as the engine's copy
+    CHECK(one.large(nullptr));  // the copy fails as the program's own copy, or as the engine's copy
     cu().fake_fail_copies(0, 0);
     CHECK(cu().cuCtxSynchronize());
     one.compare();

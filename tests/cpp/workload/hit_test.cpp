@@ -56,7 +56,7 @@ struct box {
         for (int x = 0; x < n; ++x) {
           std::array<double, 6> here{};
           each_mode([&](int ky, int kz, int kx) {
-            // 2 stands for this wave and the wave of -k
+            // The factor 2 stands for this wave and the wave of -k.
             const double times = kx == 0 || 2 * kx == n ? 1 : 2;
             const wide turn = times * root(kx * x + ky * y + kz * z);
             const std::array<double, 3> k{static_cast<double>(kx), static_cast<double>(wave(ky)),
