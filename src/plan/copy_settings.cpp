@@ -132,13 +132,13 @@ const std::vector<copy_setting>& copy_settings() {
        "a message of fewer bytes is one plain copy; auto: 1M, or less if the profile says so"},
       {relays_variable, "all",
        "places that may stage messages: all, none, or a list such as gpu1,gpu2,host"},
-      {chunks_variable, "auto", "chunks of a part that is staged: auto, or 1 to 1024"},
+      {chunks_variable, "auto", "the number of chunks of a staged part: auto, or 1 to 1024"},
       {profile_variable, "auto",
-       "the profile of tuned copies: auto (that of interlace tune copy for these GPUs), none, or a "
-       "file"},
+       "the profile of tuned copies: auto (the profile of interlace tune copy for these GPUs), "
+       "none, or a file"},
       {staging_variable, "256M",
-       "most staging memory on each GPU, and on the host: 0, or at least 1M"},
-      {graphs_variable, "128", "most executable graphs that are kept"},
+       "the largest amount of staging memory on each GPU and on the host: 0, or at least 1M"},
+      {graphs_variable, "128", "the largest number of executable graphs that are kept"},
       {traffic_variable, "auto",
        "the file in which processes see each other's messages: auto (in /dev/shm), none, or a "
        "path"},

@@ -36,19 +36,20 @@ SETTINGS = {
     "INTERLACE_PRELOAD_AFTER": Setting(
         "256M",
         (
-            "bytes that copies must have moved before the engine starts; only copies count that "
-            "the engine could take over"
+            "the number of bytes that must be copied before the engine starts; only copies that "
+            "the engine could take over count"
         ),
     ),
     "INTERLACE_PRELOAD_START": Setting(
         "background",
-        "whether copies wait while the engine starts; with never, it does not start",
+        "background: copies do not wait while the engine starts; wait: they wait; never: the "
+        "engine does not start",
         ("background", "wait", "never"),
     ),
     "INTERLACE_PRELOAD_BLOCKS": Setting(
         "auto",
-        "the most multiprocessors that the kernel for a batch of small blocks takes; 0: no batch "
-        "is taken over; auto: as few as fill the link",
+        "the largest number of multiprocessors that the kernel for a batch of small blocks uses; "
+        "0: no batch is taken over; auto: as few as fill the link",
     ),
 }
 MOST_BLOCKS = 1024
