@@ -183,7 +183,7 @@ struct block_batch {
       // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
       0;
   bool stage_pageable =
-      // True: pageable memory is copied through page-locked memory; false: pageable memory is
+      // If true, pageable memory is copied through page-locked memory. If false, pageable memory is
       // refused.
       false;
   // The way that the batch must take: kernel, driver_batch or copies. A batch that cannot take this

@@ -26,7 +26,7 @@ std::vector<std::uint8_t> encode_packet(std::uint64_t base, std::span<const pack
   if (!format.valid()) refuse("has offsets of 2, 3, 4, 5, 6 or 8 bytes and values of 4 or 8");
   if (updates.size() > ~std::uint32_t{0}) refuse("has at most 2^32 - 1 updates");
   const packet_header h = header_of(base, static_cast<std::uint32_t>(updates.size()), format, tag);
-  // A vector of headers, so that the memory is aligned.
+  // The bytes are in a vector of headers, so that the memory is aligned.
   std::vector<packet_header> room(format.bytes(h.count) / packet_alignment);
   put_header(room.data(), h);
   for (std::uint64_t k = 0; k < updates.size(); ++k) {

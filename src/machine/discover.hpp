@@ -2,8 +2,8 @@
 //
 // All questions to the driver go through `gpu_driver`, so that discovery can be tested without a
 // GPU. No driver reports latencies, the geometry of caches or sustained rates. These figures come
-// from a description with the same GPU model, or else from one with GPUs of the nearest generation.
-// The result names this description.
+// from a description of a machine with the same GPU model, or else from a description of a machine
+// with GPUs of the nearest generation. The result names this description.
 #pragma once
 
 #include <cstdint>

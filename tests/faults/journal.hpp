@@ -131,7 +131,7 @@ inline void renamed(const place& from, const place& to) {
 inline void gone(const place& from) {
   if (is_written() && from.counts) put(words("gone", {from.folder_inode}, from.name));
 }
-// Records that a file was opened. `before` is what had the name before.
+// Records that a file was opened. `before` is the file that had the name before the call.
 inline void opened(int file, int flags, const place& before) {
   if (!is_written() || file < 0 || !is_below(path_of(file))) return;
   if ((flags & O_TMPFILE) == O_TMPFILE) {

@@ -190,7 +190,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
       std::none_of(node.remarks().begin(), node.remarks().end(), [](const std::string& remark) {
         return remark.find("was not captured") != std::string::npos;
       });
-  // Only prefetches of managed memory cannot be in a graph.
+  // Everything except a prefetch of managed memory can be in a graph.
   if (graph && options.hint != memory_hint::read_mostly) {
     EXPECT_TRUE(captured) << node.remarks().back();
   }

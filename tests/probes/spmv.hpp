@@ -1,5 +1,5 @@
-// A probe of the kernel model. It makes one step of a power iteration: y = A x, and the scalar x .
-// y. A warp sums a row, and each block adds to the scalar once.
+// A probe of the kernel model. It makes one step of a power iteration: it computes y = A x and the
+// scalar product of x and y. A warp sums a row, and each block adds to the scalar once.
 #pragma once
 
 #include <cstdint>

@@ -209,7 +209,7 @@ class rank_node {
   }
   struct reduction_memory {
     void* own = nullptr;  // this device's partials, folded
-    // Shape [rank][n]; alternate exchanges use alternate inboxes; symmetric memory.
+    // Two arrays [rank][n] in symmetric memory. Exchanges use the two arrays in turn.
     std::array<void*, 2> inboxes{};
   };
   using fold = std::function<void(void*, std::uint32_t, bool, void*, cudaStream_t)>;

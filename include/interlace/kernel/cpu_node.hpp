@@ -214,9 +214,10 @@ class cpu_node {
 
   std::uint32_t devices_;
   std::vector<fold_function> folds_;  // the index is the id; null for regions
-  // The index is the id. Regions and reductions have an empty function.
+  // For each id, the function that launches the kernels which combine delivered updates. The
+  // function is empty for regions and reductions.
   std::vector<std::function<void(std::uint32_t device, std::uint32_t parity)>> arrivals_;
-  // A deque, because views have pointers to its elements.
+  // The list is a deque, because views have pointers to its elements.
   mutable std::deque<counts_by_device> counts_;
   counting_observer counted_;
 };

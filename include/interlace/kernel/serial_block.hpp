@@ -366,8 +366,8 @@ class accessor {
     return view.parts[view.device] + (n - first);
   }
 
-  // Always inlined, so that the compiler can combine the observer's work with the constants of the
-  // access.
+  // The function is always inlined, so that the compiler can combine the observer's work with the
+  // constants of the access.
   template <class T, class I>
   [[gnu::always_inline]] auto fetch(T* data, const I& i, access_kind kind, memory_space space,
                                     std::uint32_t region, site_id site) const {

@@ -24,7 +24,8 @@ struct cache {
   std::uint32_t mshrs = 0;  // line misses in flight for each compute unit (L1) or bank (L2)
   double bytes_per_s = 0;   // rate of all banks together (L2) or of each compute unit (L1)
   bool write_back = false;  // if false, the cache is write-through without allocation
-  // True: the low bits of a line's number select its set; false: a hash selects it.
+  // If true, the low bits of a line's number select its set. If false, a hash of the number selects
+  // it.
   bool modulo_sets = false;
   // For the L1 only. If true, a miss whose set has only lines in flight waits for one of these
   // lines, and later loads wait, too. If false, the miss displaces one of these lines.
@@ -114,7 +115,7 @@ struct tlb {
 struct remote_write_queue {
   std::uint32_t entries = 64;  // number of lines for each destination
   std::uint32_t windows = 1;   // number of windows that are open at a time, for each destination
-  // True: a window spans the stored addresses; false: a window is an aligned range.
+  // If true, a window spans the stored addresses. If false, a window is an aligned range.
   bool grows_window = false;
   std::uint32_t subheader_bytes = 5;
   std::uint32_t payload_bytes = 4096;  // largest payload of a packet, including sub-headers
@@ -146,7 +147,7 @@ struct dualopt {
   double hit_threshold = 0.4;
   // The number of remote accesses that are watched before the decision.
   std::uint64_t monitored = 20'000;
-  std::uint64_t warm_up = 0;  // number of accesses before these that are ignored
+  std::uint64_t warm_up = 0;  // number of accesses that are ignored before the watched accesses
   // For an engine that continues to watch. Its decision changes after this number of windows in a
   // row that agree. Also, one compute unit in this number of units continues to look up its L1.
   std::uint32_t agreeing_windows = 2;
@@ -165,7 +166,7 @@ struct griffin {
   // The number of periods from one classification of the pages to the next.
   std::uint32_t look_periods = 0;
   double newest_weight = 0;  // weight of the newest period's count in the rates
-  // In accesses per period of all GPUs together; a page with a lower rate does not move.
+  // The least rate of a page that moves, in accesses of all GPUs together per period.
   double least_rate = 0;
   // A page is dedicated to a GPU if this GPU's rate is this many times the rate of every other GPU.
   double dedicated_factor = 0;

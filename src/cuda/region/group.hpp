@@ -131,7 +131,7 @@ class group_state {
       looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
-  // Declared last, because their threads use the other members.
+  // These two members are declared last, because their threads use the other members.
   std::unique_ptr<peer_processes> processes_;
   std::unique_ptr<shown_activity> shown_;
 };

@@ -481,7 +481,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   s.capture = capture_of(stream);
   INTERLACE_CUDA_CHECK(cudaEventRecord(s.begun_event, stream));
   // The first launch of the caller's kernel may load the kernel, and loading may wait for running
-  // work.
+  // work. This can happen only until one epoch that is not captured has been enqueued.
   const bool loaded = s.moved || s.capture != 0;
   how_->begin(state_, s, loaded);
   s.begun = true;

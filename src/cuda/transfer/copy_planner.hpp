@@ -1,5 +1,5 @@
-// Plans calls. For a message, this is the profile's choice and the paths of the message's bytes.
-// The planner also remembers messages that gain nothing from several paths.
+// Plans calls. The plan of a message has the profile's choice, and the paths of the message's
+// bytes. The planner also remembers messages that gain nothing from several paths.
 #pragma once
 
 #include <atomic>

@@ -57,14 +57,14 @@ enum memory_type : unsigned { memory_unknown = 0, memory_host = 1, memory_device
 
 // The driver's CUmemLocation.
 struct memory_location {
-  int type = 1;  // a GPU
+  int type = 1;  // 1 means a GPU
   int id = 0;
 };
 inline constexpr int access_read_and_write = 3;
 
 // The driver's CUmemAllocationProp, for memory of a GPU.
 struct physical_properties {
-  int type = 1;  // pinned
+  int type = 1;  // 1 means pinned memory
   int handle_types = 0;
   memory_location location;
   void* reserved_0 = nullptr;

@@ -12,7 +12,7 @@
 
 namespace interlace::cuda {
 
-// The parts of the engine. They must outlive what they lend.
+// The parts of a copy engine that lending needs. They must outlive everything that is lent.
 struct lender {
   contexts& gpus;
   const copy_routes& routes;

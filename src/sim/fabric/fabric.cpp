@@ -201,8 +201,8 @@ void fabric::handle(const event& e) {
   }
   if (e.kind == event_kind::message_at_link) return hop(e.device, e.a);
   table& t = tables_[e.device];
-  // A copy, not a reference: the receiver may send a message, and a new message can reallocate the
-  // table.
+  // The message is copied, because the receiver may send a message, and a new message can
+  // reallocate the table.
   const message m = t.messages[e.a];
   if (e.kind == event_kind::message_departed) {
     t.free.push_back(e.a);

@@ -200,7 +200,8 @@ class gpu {
     std::uint32_t waiters = none;
     picoseconds sent = 0;  // the time when a remote request left
     bool scalar = false;   // whether the miss is one of a scalar cache
-    // Set if the rules for loads took the entry. If so, the entry's line is not in the L1.
+    // The token of the rules for loads, if these rules took the entry. The entry's line is then not
+    // in the L1.
     std::uint32_t token = none;
   };
   struct stalled {

@@ -392,7 +392,7 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
   }
   // Only elements that were written are read.
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-member-init)
-  std::array<std::uint64_t, 64> lines;  // with sectors, in line_access's format
+  std::array<std::uint64_t, 64> lines;  // lines with their sectors, in the format of line_access
   std::size_t found = 0;
   std::uint64_t line = 1;  // differs from every line's address
   std::size_t at = 0;

@@ -32,8 +32,8 @@ class load_mechanism {
 
   // The node calls this when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
-  // Handles an event of replies that share packets, or a coalesced reply that the first link has
-  // taken.
+  // Handles an event of the buffers in which replies share packets, or an event for a coalesced
+  // reply that the first link has taken.
   virtual void handle(const event& /*e*/) {}
   virtual void departed(const message& /*m*/) {}
   // Takes a message of the kind coalesced_reply or migration. Only the mechanism knows what to do

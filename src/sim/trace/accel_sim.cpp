@@ -10,8 +10,8 @@ namespace interlace::sim::trace {
 
 namespace {
 
-// The generic addresses of shared memory lie in a window of this size. Those of local memory lie in
-// another such window.
+// The generic addresses of shared memory lie in a window of this size. The generic addresses of
+// local memory lie in another window of the same size.
 constexpr std::uint64_t window_bytes = std::uint64_t{1} << 24U;
 constexpr std::uint32_t zero_register = 255;
 

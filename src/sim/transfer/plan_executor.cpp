@@ -166,7 +166,7 @@ picoseconds plan_executor::enqueue(std::uint32_t execution, picoseconds now) {
 void plan_executor::lay_memory(running& r) {
   if (r.wanted.sources.empty()) return;
   for (const plan::staging_buffer& buffer : r.wanted.made->buffers) {
-    // The buffer is not initialised, because every byte is written before it is read.
+    // The buffer is filled with poison, so that a read before the first write is noticed.
     r.buffers.emplace_back(new std::byte[buffer.bytes]);
     std::memset(r.buffers.back().get(), poison, buffer.bytes);
   }

@@ -21,7 +21,7 @@
 namespace interlace::activities_tests {
 namespace {
 
-// A folder for sockets that only this user may enter.
+// Tests with a folder for sockets that only this user may enter.
 class activities : public testing::Test {
  public:
   activities() {

@@ -201,8 +201,8 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A captured message gets the same paths as other messages of its pair after the pair has met
-// others.
+// A captured message gets the same paths as other messages of its pair, after its pair has met
+// other pairs.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

@@ -26,8 +26,8 @@ class host_ring {
   std::uint64_t tickets_ = 0;
 };
 
-// Says that a wait expires at `end`. On the host a wait rarely asks, and the threads share few
-// cores.
+// Whether a wait with the deadline `end` has expired. The function yields, because the threads
+// share few cores. On the host, a wait rarely calls this function.
 bool expires_at(std::chrono::steady_clock::time_point end) {
   std::this_thread::yield();
   return std::chrono::steady_clock::now() > end;

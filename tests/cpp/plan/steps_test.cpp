@@ -90,7 +90,7 @@ TEST(steps, no_more_copies_are_made_than_allowed) {
     EXPECT_FALSE(cut(made, wanted, order, 1 << 16, 127));
     EXPECT_TRUE(cut(made, wanted, order, 1 << 16, 128));
     EXPECT_EQ(made.steps.size(), 128U);
-    // With chunks of 256 bytes, their number would not fit in its type.
+    // If chunks had 256 bytes, the number of chunks would not fit in its type.
     made = uncut(shared, std::uint64_t{1} << 50U);
     EXPECT_FALSE(cut(made, wanted, order, 1 << 10, 4096));
   }

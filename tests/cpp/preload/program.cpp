@@ -86,8 +86,8 @@ functions load() {
   FUNCTIONS(TAKE)
 #define TAKE_MORE(symbol) made.symbol = ::symbol;
 #else
-  // Like the CUDA runtime: dlsym finds cuGetProcAddress, and that function finds all other
-  // functions.
+  // The program finds functions as the CUDA runtime does: dlsym finds cuGetProcAddress, and
+  // cuGetProcAddress finds all other functions.
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) die("no driver");
   auto find =

@@ -255,7 +255,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   // the number in the tile from which on the bin has no room
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // First a count; later the number in the tile of the bin's first record
+  // For each bin, this is first the number of its records, and later the number in the tile of its
+  // first record.
   auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins + 32]
   std::uint32_t* const sums = offset + to.bins + 32;                       // [33]
   const std::uint32_t tid = threadIdx.x;

@@ -99,7 +99,8 @@ class recorder {
     loop_key_ = key_mark;
     go_behind(none);
   }
-  // Always inlined, because most properties of an access are known when the kernel is compiled.
+  // The function is always inlined, because most properties of an access are known when the kernel
+  // is compiled.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
     if (kernel::counts_as_work(a)) ++work_;
     const instruction_kind kind = kind_of(a);
@@ -316,7 +317,7 @@ class recorder {
   void note_repeated(const kernel::access& a, instruction_kind kind);
   // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);
-  // An odd number, so that no two multiples of it are equal.
+  // The number is odd, so that no two multiples of it are equal.
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
   static constexpr std::uint32_t max_lane_bits = 6;  // one bit for each lane of the widest warp
   // This bit is set in every key.
@@ -352,7 +353,8 @@ class recorder {
   std::uint32_t first_id_ = 0;  // first id of the segment; lower ids belong to earlier segments
   std::uint64_t loop_key_ = key_mark;  // key of the current iteration of the innermost loop
   std::uint32_t count_ = 0;            // number of nodes
-  // Always larger than count_, because there must be a node without a key after the last node.
+  // The list is always longer than count_, because there must be a node without a key after the
+  // last node.
   std::vector<node> nodes_ = std::vector<node>(64);
   // Addresses with the shape [node][warp_width]. There is room for 64 nodes of the widest warp at
   // the start. The list never shrinks.

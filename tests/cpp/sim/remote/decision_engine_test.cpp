@@ -124,7 +124,7 @@ TEST(decision_engine, the_warm_up_does_not_count) {
   EXPECT_EQ(after(engine, 1'000'000, 2, 1, 0).choice, optimisation::coalesce);
 }
 
-// Among more than 5000 accesses, 2 % are more than the window of 100 loads.
+// 2 % of more than 5000 accesses are more than 100, the number of loads in the window.
 TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);

@@ -558,7 +558,7 @@ TEST(egress, gps_sends_pages_to_those_that_read_them) {
   const auto half = stored(4, own / 2);
   EXPECT_EQ(half.stores.bytes, all + 3 * all / 2);
   EXPECT_EQ(half.remote_transactions, half.stores.packets);  // there are no remote loads
-  // A device that later reads more loads the rest from the owner.
+  // If a device later reads elements to which it has no subscription, it loads them from the owner.
   const auto more = stored(4, own);
   EXPECT_EQ(more.stores.bytes, all + 3 * all / 2);
   EXPECT_GT(more.remote_transactions, more.stores.packets);
