@@ -15,7 +15,7 @@ enum class start_mode : std::uint8_t {
 };
 
 struct settings {
-  // INTERLACE_PRELOAD_THRESHOLD, a size such as 64K, 2M or 1G: copies of fewer bytes are never
+  // INTERLACE_PRELOAD_THRESHOLD: a size such as 64K, 2M or 1G. Copies of fewer bytes are never
   // taken over.
   std::uint64_t threshold_bytes = std::uint64_t{2} << 20U;
   // INTERLACE_PRELOAD_AFTER: the engine starts only after copies with this many bytes that it could
@@ -24,9 +24,9 @@ struct settings {
   std::uint64_t after_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_PRELOAD_START: background, wait or never.
   start_mode start = start_mode::background;
-  // INTERLACE_PRELOAD_BLOCKS: the most multiprocessors that the kernel for a batch of small blocks
-  // takes. With 0, no batch is taken over. With auto, the kernel takes the fewest that fill the
-  // link.
+  // INTERLACE_PRELOAD_BLOCKS: the largest number of multiprocessors that the kernel for a batch of
+  // small blocks uses. With 0, no batch is taken over. With auto, the kernel uses as few as fill
+  // the link.
   std::optional<unsigned> most_blocks;  // no value means auto
   // INTERLACE_PRELOAD_COUNTERS: the file of counters, which `interlace run` makes. Without a file,
   // nothing is counted.

@@ -45,9 +45,9 @@ def read_by_sources() -> set[str]:
 
 
 def test_everything_that_is_read_is_listed() -> None:
-    # These variables are not Interlace's. `interlace run` sets LD_PRELOAD for the programs that it
-    # starts, and SGLang has a variable of its own.
-    read = read_by_sources() - {"LD_PRELOAD", "SGLANG_PLUGINS"}
+    # These variables are not Interlace's. HOME is the user's folder. `interlace run` sets
+    # LD_PRELOAD for the programs that it starts, and SGLang has a variable of its own.
+    read = read_by_sources() - {"HOME", "LD_PRELOAD", "SGLANG_PLUGINS"}
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
     assert set(environment.variables(core)) | set(environment.INTERNAL) == read
 
