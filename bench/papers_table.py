@@ -31,76 +31,68 @@ class Line(NamedTuple):
     published: str | None = ".1f"  # None if the paper does not have this experiment
 
 
-LANES = "if EQWP, HIT and CT store lane by lane"
-BOTH = "if also ALS and SSSP send to all GPUs"
-WHOLE = "if PageRank, SSSP and ALS store whole lines"
+LANES = "EQWP, HIT and CT store lane by lane"
+BOTH = f"{LANES}, and ALS and SSSP send to all GPUs"
+WHOLE = "PageRank, SSSP and ALS store whole lines"
+STORES_TIME = "time of peer-to-peer stores, divided by FinePack's"
+STORES_DMA = "time of peer-to-peer stores, divided by bulk DMA's"
+STORES_BYTES = "bytes of peer-to-peer stores, divided by FinePack's"
+DMA_BYTES = "bytes of bulk DMA, divided by FinePack's"
+AVERAGE = "average number of stores in a packet"
+SPEEDUP = "speedup of 4 GPUs over one"
+PUTS = "puts: speedup of several paths over one path"
+FOUR = "puts of 128 MiB in the paper's four chunks: the same speedup"
 
 ROWS = {
     "proact": (
-        Line("speedup of 4 GPUs over one, geometric mean", "speedup-4"),
-        Line("speedup of 4 GPUs over one, if transfers take no time", "opportunity-4"),
-        Line("speedup of 4 GPUs over one by `cudaMemcpy`, one copy after another", "bulk-copy-4"),
-        Line(
-            "speedup of 4 GPUs over one by copies to all GPUs at once",
-            "concurrent-bulk-copy-4",
-            published=None,
-        ),
+        Line(f"{SPEEDUP}, geometric mean", "speedup-4"),
+        Line(f"{SPEEDUP}, if transfers take no time", "opportunity-4"),
+        Line(f"{SPEEDUP} by `cudaMemcpy`, one copy after another", "bulk-copy-4"),
+        Line(f"{SPEEDUP} by copies to all GPUs at once", "concurrent-bulk-copy-4", published=None),
         Line("part of the opportunity captured", "captured-4", ".0%", ".0%"),
         Line("speedup of 16 GPUs over one", "speedup-16"),
     ),
     "finepack": (
-        Line("speedup of 4 GPUs over one, geometric mean", "vs-one-gpu"),
-        Line("speedup of 4 GPUs over one, if transfers take no time", "opportunity"),
+        Line(f"{SPEEDUP}, geometric mean", "vs-one-gpu"),
+        Line(f"{SPEEDUP}, if transfers take no time", "opportunity"),
         Line("time of bulk DMA, divided by FinePack's", "vs-bulk-copy"),
-        Line("time of peer-to-peer stores, divided by FinePack's", "vs-inline"),
-        Line(LANES, "vs-inline-lane-by-lane", published=None),
-        Line(BOTH, "vs-inline-both", published=None),
-        Line("time of peer-to-peer stores, divided by bulk DMA's", "bulk-copy-vs-inline"),
-        Line(LANES, "bulk-copy-vs-inline-lane-by-lane", published=None),
-        Line(BOTH, "bulk-copy-vs-inline-both", published=None),
-        Line("bytes of peer-to-peer stores, divided by FinePack's", "bytes-vs-inline"),
-        Line(LANES, "bytes-vs-inline-lane-by-lane", published=None),
-        Line(BOTH, "bytes-vs-inline-both", published=None),
-        Line("bytes of bulk DMA, divided by FinePack's", "bytes-vs-bulk-copy"),
-        Line("if ALS and SSSP send to all GPUs", "bytes-vs-bulk-copy-to-all", published=None),
-        Line("average number of stores in a packet", "stores-per-packet", ".0f", ".0f"),
-        Line("median number of stores in a packet", "stores-per-packet-median", ".0f", None),
-        Line(f"average {WHOLE}", "stores-per-packet-whole-lines", ".0f", None),
+        Line(STORES_TIME, "vs-inline"),
+        Line(f"{STORES_TIME}, if {LANES}", "vs-inline-lane-by-lane", published=None),
+        Line(f"{STORES_TIME}, if {BOTH}", "vs-inline-both", published=None),
+        Line(STORES_DMA, "bulk-copy-vs-inline"),
+        Line(f"{STORES_DMA}, if {LANES}", "bulk-copy-vs-inline-lane-by-lane", published=None),
+        Line(f"{STORES_DMA}, if {BOTH}", "bulk-copy-vs-inline-both", published=None),
+        Line(STORES_BYTES, "bytes-vs-inline"),
+        Line(f"{STORES_BYTES}, if {LANES}", "bytes-vs-inline-lane-by-lane", published=None),
+        Line(f"{STORES_BYTES}, if {BOTH}", "bytes-vs-inline-both", published=None),
+        Line(DMA_BYTES, "bytes-vs-bulk-copy"),
         Line(
-            "average if also ALS and SSSP send to all GPUs",
+            f"{DMA_BYTES}, if ALS and SSSP send to all GPUs",
+            "bytes-vs-bulk-copy-to-all",
+            published=None,
+        ),
+        Line(AVERAGE, "stores-per-packet", ".0f", ".0f"),
+        Line("median number of stores in a packet", "stores-per-packet-median", ".0f", None),
+        Line(f"{AVERAGE}, if {WHOLE}", "stores-per-packet-whole-lines", ".0f", None),
+        Line(
+            f"{AVERAGE}, if {WHOLE}, and ALS and SSSP send to all GPUs",
             "stores-per-packet-whole-lines-to-all",
             ".0f",
             None,
         ),
         Line("time of GPS, divided by FinePack's", "vs-gps", published=".2f"),
-        Line("16 GPUs: time of peer-to-peer stores, divided by FinePack's", "16-vs-inline"),
-        Line(f"16 GPUs: {LANES}", "16-vs-inline-lane-by-lane", published=None),
+        Line(f"16 GPUs: {STORES_TIME}", "16-vs-inline"),
+        Line(f"16 GPUs: {STORES_TIME}, if {LANES}", "16-vs-inline-lane-by-lane", published=None),
     ),
     "multipath": (
-        Line("speedup of several paths over one, puts, 4 x V100", "put-v100", published=".2f"),
-        Line("speedup of several paths over one, puts, 4 x A100", "put-a100", published=".2f"),
-        Line(
-            "speedup of several paths over one, puts by graphs, 4 x V100",
-            "put-graph-v100",
-            published=".2f",
-        ),
-        Line(
-            "speedup of several paths over one, puts by graphs, 4 x A100",
-            "put-graph-a100",
-            published=".2f",
-        ),
-        Line(
-            "speedup of puts of 128 MiB in the paper's four chunks, 4 x V100",
-            "put-v100-4-chunks",
-            published=None,
-        ),
-        Line(
-            "speedup of puts of 128 MiB in the paper's four chunks, 4 x A100",
-            "put-a100-4-chunks",
-            published=None,
-        ),
-        Line("speedup of two paths over one, Jacobi, V100", "jacobi-v100", published=".2f"),
-        Line("speedup of two paths over one, Jacobi, A100", "jacobi-a100", published=".2f"),
+        Line(f"{PUTS}, 4 x V100", "put-v100", published=".2f"),
+        Line(f"{PUTS}, 4 x A100", "put-a100", published=".2f"),
+        Line(f"{PUTS}, by graphs, 4 x V100", "put-graph-v100", published=".2f"),
+        Line(f"{PUTS}, by graphs, 4 x A100", "put-graph-a100", published=".2f"),
+        Line(f"{FOUR}, 4 x V100", "put-v100-4-chunks", published=None),
+        Line(f"{FOUR}, 4 x A100", "put-a100-4-chunks", published=None),
+        Line("Jacobi: speedup of two paths over one path, V100", "jacobi-v100", published=".2f"),
+        Line("Jacobi: speedup of two paths over one path, A100", "jacobi-a100", published=".2f"),
     ),
     "dualopt": (
         Line("speedup over the baseline", "speedup"),

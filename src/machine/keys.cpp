@@ -98,8 +98,8 @@ constexpr std::array key_list{
                       "The number of 32-bit registers of a compute unit. 0 means that registers do "
                       "not limit the number of its warps.")),
     whole("gpu", "store_queue_lines_per_compute_unit", counts, OF_MACHINE(gpu.store_queue_lines),
-          "The number of remote stores of a compute unit that can wait for a link. If this number "
-          "of stores wait, warps with further stores wait, too."),
+          "The number of remote stores of a compute unit that can wait for a link. While this "
+          "queue is full, warps wait before further remote stores."),
     optional(whole("gpu", "remote_store_bytes", {1, 128, false}, OF_MACHINE(gpu.remote_store_bytes),
                    "Stores of neighbouring lanes to another GPU are combined up to this size. If "
                    "the key is left out, these stores are combined up to a line.")),

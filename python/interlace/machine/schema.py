@@ -400,8 +400,8 @@ class Gpu(Table, frozen=True, kw_only=True):
     # The number of 32-bit registers of a compute unit. 0 means that registers do not limit the
     # number of its warps.
     registers_per_compute_unit: int = 0
-    # The number of remote stores of a compute unit that can wait for a link. If this number of
-    # stores wait, warps with further stores wait, too.
+    # The number of remote stores of a compute unit that can wait for a link. While this queue is
+    # full, warps wait before further remote stores.
     store_queue_lines_per_compute_unit: int
     # Stores of neighbouring lanes to another GPU are combined up to this size. If the key is left
     # out, these stores are combined up to a line.
