@@ -43,9 +43,9 @@ class rate_bench {
     steps_ = bytes / rate::step_bytes;
     const std::uint64_t least = std::max(least_caches * cache_bytes_, blocks_ * rate::step_bytes);
     if (bytes < least) {
-      throw device_error("the rate of GPU " + std::to_string(o.ordinal) + "'s memory takes " +
-                         std::to_string(least >> 20U) + " MiB, and no more than " +
-                         std::to_string(bytes >> 20U) + " MiB can be had");
+      throw device_error("measuring the rate of GPU " + std::to_string(o.ordinal) +
+                         "'s memory needs " + std::to_string(least >> 20U) + " MiB, and only " +
+                         std::to_string(bytes >> 20U) + " MiB can be used");
     }
     data_ = static_cast<uint4*>(memory_.take(o.ordinal, steps_ * rate::step_bytes));
     kept_ = memory_.take(o.ordinal, sizeof(double));

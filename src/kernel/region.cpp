@@ -154,7 +154,8 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
 
 region_state make_reduction_state(std::uint64_t elements, std::uint32_t copies,
                                   std::uint32_t element_bytes) {
-  if (elements == 0 || copies == 0) throw model_error("a reduction without elements or copies");
+  if (elements == 0 || copies == 0)
+    throw model_error("a reduction needs at least one element and one copy");
   region_state state;
   state.is_reduction = true;
   state.element_bytes = element_bytes;

@@ -251,7 +251,7 @@ recorder::settings node::recorded_by(std::uint32_t device) const {
 
 kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
                                         const block_function& block) const {
-  if (!parts_->simulated.idle()) throw model_error("a trace inside of run");
+  if (!parts_->simulated.idle()) throw model_error("trace was called inside of run");
   kernel::trace_totals totals;
   recorder::settings record = recorded_by(device);
   record.regions.assign(parts_->trackers.size(), nullptr);
@@ -408,7 +408,7 @@ void node::call(std::uint32_t device, kernel::library_call c) {
 }
 
 kernel::run_result node::finish() {
-  if (untimed_) throw model_error("a run after iterations that were not timed");
+  if (untimed_) throw model_error("this simulated node cannot run after run_untimed");
   const picoseconds time = parts_->simulated.run();
   bool open = false;
   for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -449,7 +449,7 @@ bool node::iterations_repeat() const {
 }
 
 void node::begin_untimed() {
-  if (!parts_->simulated.idle()) throw model_error("untimed work inside of run");
+  if (!parts_->simulated.idle()) throw model_error("run_untimed was called inside of run");
   untimed_ = true;
   untimed_work_.assign(devices(), 0);
 }

@@ -262,9 +262,10 @@ bool replays(kernel::mechanism how) { return kernel::row_of(how).stores_to_reade
 replayed replay(const trace::reader& from, const machine::machine& described, kernel::mechanism how,
                 const std::function<void()>& check_interrupt) {
   if (!replays(how)) {
-    throw usage_error(std::string(kernel::mechanism_name(how)) + ": a trace is replayed with " +
-                      kernel::mechanisms_with(&kernel::mechanism_row::stores_to_readers) +
-                      ", by which its stores go to other GPUs");
+    throw usage_error(std::string("a trace cannot be replayed with ") +
+                      kernel::mechanism_name(how) +
+                      "; give the mechanism by which its stores go to other GPUs: " +
+                      kernel::mechanisms_with(&kernel::mechanism_row::stores_to_readers));
   }
   const store_path path = simulated(how).path();
   check_store_path(described, path);

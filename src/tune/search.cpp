@@ -18,9 +18,9 @@ constexpr std::size_t coarse_stride = 4;   // number of grid steps between point
 constexpr std::size_t most_finalists = 6;  // most finalists, not counting the controls
 // The least number of rounds of finalists from which a deviation can be computed.
 constexpr std::uint32_t least_rounds = 3;
-// The candidates differ if this many standard deviations of samples separate them.
+// Candidates differ if this many standard deviations of samples separate them.
 constexpr double explained = 3;
-constexpr double decided = 2;  // Medians differ if this many standard errors separate them
+constexpr double decided = 2;  // medians differ if this many standard errors separate them
 // No more rounds are needed once medians have this relative precision.
 constexpr double precision = 0.01;
 

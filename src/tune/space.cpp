@@ -70,7 +70,7 @@ const std::vector<std::uint64_t>& values_of(parameter p, const tune_grid& grid) 
     case parameter::bulk_threads:
       return grid.bulk_threads;
   }
-  throw model_error("a parameter without values to try");
+  throw model_error("a parameter has no values to try");
 }
 
 // The values to try for each of these parameters. There is no value if a parameter has nothing to

@@ -370,8 +370,8 @@ class node {
   template <class T>
   void upload(T* to, std::uint64_t size, const std::vector<T>& values) {
     if (values.size() > size) {
-      throw model_error("an upload of " + std::to_string(values.size()) + " elements to " +
-                        std::to_string(size));
+      throw model_error("an upload of " + std::to_string(values.size()) +
+                        " elements does not fit in an array of " + std::to_string(size));
     }
     write(to, values.data(), values.size() * sizeof(T));
   }

@@ -80,8 +80,8 @@ class rank_node {
   template <class T>
   void upload(const local<T>& to, const std::vector<T>& values) {
     if (values.size() > to.size) {
-      throw model_error("an upload of " + std::to_string(values.size()) + " elements to " +
-                        std::to_string(to.size));
+      throw model_error("an upload of " + std::to_string(values.size()) +
+                        " elements does not fit in an array of " + std::to_string(to.size));
     }
     if (to.data != nullptr) write(to.data, values.data(), values.size() * sizeof(T));
   }

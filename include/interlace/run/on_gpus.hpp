@@ -97,8 +97,8 @@ measurement on_nvshmem(const Problem& problem, const request& asked, std::uint32
   if (repeats == 0) throw usage_error("a measured run needs at least one repeat");
   cuda::rank_node node(nvshmem_of_process(), static_cast<int>(nvshmem_of_process().rank()));
   if (asked.gpus() != node.devices()) {
-    throw usage_error("a run on " + std::to_string(asked.gpus()) + " GPUs by " +
-                      std::to_string(node.devices()) + " processes");
+    throw usage_error("a run on " + std::to_string(asked.gpus()) +
+                      " GPUs needs as many processes, not " + std::to_string(node.devices()));
   }
   auto work = problem.on(node, region_of(asked));
   const auto run_once = [&] {

@@ -22,7 +22,7 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
                       std::to_string(o.devices));
   }
   if (!(deadline_s_ > 0) || deadline_s_ > 86400) {
-    throw usage_error("a deadline is more than 0 and at most 86400 seconds");
+    throw usage_error("a deadline must be above 0 and at most 86400 seconds");
   }
   if (ordinals_.empty()) {
     if (o.devices > present) {

@@ -60,7 +60,7 @@ void check_options(std::size_t devices, const group_options& o) {
                       std::to_string(devices));
   }
   if (!(o.deadline_s > 0) || o.deadline_s > 86400) {
-    throw usage_error("a deadline is more than 0 and at most 86400 seconds");
+    throw usage_error("a deadline must be above 0 and at most 86400 seconds");
   }
 }
 

@@ -551,7 +551,7 @@ void recorder::log(std::uint32_t warp, const node& n, const std::uint64_t* addre
       break;
     case instruction_kind::vote:
     case instruction_kind::reduce:
-      throw model_error("a ballot or a reduction was to be recorded as one instruction");
+      throw model_error("a trace cannot record a ballot or a reduction as one instruction");
     case instruction_kind::wait:
       to.kind = action::wait;
       break;
@@ -559,7 +559,7 @@ void recorder::log(std::uint32_t warp, const node& n, const std::uint64_t* addre
       to.kind = action::barrier;
       break;
     case instruction_kind::publish:
-      throw model_error("a launch whose chunks are tracked was to be recorded");
+      throw model_error("a trace cannot record a launch whose chunks are tracked");
   }
   settings_->log->add(settings_->device, warp, to);
 }

@@ -30,7 +30,7 @@ remote_write_queue::remote_write_queue(const settings& s)
   if (s.entries == 0 || s.windows == 0 ||
       s.format.payload_bytes < s.line_bytes + s.format.subheader_bytes ||
       s.format.payload_bytes > most_payload_bytes) {
-    throw model_error("a remote write queue without entries or windows, or with a payload of " +
+    throw model_error("a remote write queue has no entries, no windows, or a wrong payload: " +
                       std::to_string(s.format.payload_bytes) + " bytes");
   }
   for (outer_window& w : windows_) reset(w);

@@ -308,8 +308,8 @@ void reader::check_step(std::uint64_t offset, const step& s, std::uint64_t tasks
   if (tasks > 0x7fffffffU) fail(offset, "a trace has too many tasks without a join");
   if (const auto* l = std::get_if<launch>(&s)) {
     if (!possible(*l)) {
-      fail(offset, "a launch of " + std::to_string(l->blocks) + " blocks of " +
-                       std::to_string(l->threads) + " threads");
+      fail(offset, "a launch has " + std::to_string(l->blocks) + " blocks of " +
+                       std::to_string(l->threads) + " threads, which is not possible");
     }
   } else if (const auto* c = std::get_if<copy>(&s)) {
     if (c->from == c->to) fail(offset, "source and destination of a copy are in the same memory");
@@ -448,7 +448,7 @@ void cursor::begin_kernel() {
   const auto& launches = reader_->launches_;
   const std::uint32_t id = small(launches.size(), "the number of a launch");
   if (launches[id].gpu != gpu_) {
-    fail("a kernel of gpu" + std::to_string(launches[id].gpu) + " among those of gpu" +
+    fail("a kernel of gpu" + std::to_string(launches[id].gpu) + " is among the kernels of gpu" +
          std::to_string(gpu_));
   }
   if (kernel_ != no_dependence && id <= kernel_) {
@@ -461,7 +461,7 @@ void cursor::begin_kernel() {
 }
 
 void cursor::begin_block() {
-  if (kernel_ == no_dependence) fail("a block without a kernel");
+  if (kernel_ == no_dependence) fail("a block comes before its kernel");
   const std::uint64_t blocks = reader_->launches_[kernel_].blocks;
   const std::uint64_t skipped = varint();
   if (next_block_ >= blocks || skipped >= blocks - next_block_) {
