@@ -45,7 +45,7 @@ struct pair_of_buffers {
   }
 };
 
-struct addresses {
+struct ends_of_blocks {
   std::vector<std::uint64_t> to, from, sizes;
 
   void add(pair_of_buffers& in, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
@@ -87,7 +87,7 @@ TEST(block_copier, random_batches_arrive_in_stream_order) {
       block_copier copier(driver.table(), {}, costs);
       copier.prepare(driver.context(0));
       for (int batch = 0; batch < 4; ++batch) {
-        addresses all;
+        ends_of_blocks all;
         const bool even = below(random, 2) == 0;
         const std::uint64_t size = even ? 16 * (1 + below(random, 64)) : 1 + below(random, 900);
         const std::uint64_t slot = 2048;
@@ -149,7 +149,7 @@ TEST(block_copier, memory_that_a_kernel_must_not_touch_is_left_to_the_caller) {
     const plan::block_costs costs = only(plan::block_way::kernel);
     block_copier copier(driver.table(), {}, costs);
     pair_of_buffers in(driver, one.to, one.from, 4096);
-    addresses all;
+    ends_of_blocks all;
     for (std::uint64_t at = 0; at < 4; ++at) all.add(in, at * 1024, at * 1024, 512);
     in.expected.assign(in.to, in.to + in.bytes);
     const block_report report = copier.try_kernel(all.list(), driver.stream(0, false));
@@ -170,7 +170,7 @@ TEST(block_copier, every_block_is_looked_at) {
   pair_of_buffers second(driver, kind::gpu, kind::pinned, 1 << 16U);
   pair_of_buffers far(driver, kind::gpu, kind::pinned, 1 << 16U, 1);
   const std::vector<std::uint8_t> pageable(4096);
-  addresses good;
+  ends_of_blocks good;
   for (std::uint64_t at = 0; at < 64; ++at) {
     good.add(in, at * 1024, at * 512, 512);
     good.add(second, at * 1024, at * 512, 512);
@@ -185,7 +185,7 @@ TEST(block_copier, every_block_is_looked_at) {
   in.check();
   second.check();
   const auto ends_with = [&](std::uint64_t to, std::uint64_t from, std::uint64_t bytes) {
-    addresses all = good;
+    ends_of_blocks all = good;
     all.to[70] = to;
     all.from[70] = from;
     all.sizes[70] = bytes;
@@ -228,7 +228,7 @@ TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller)
   const plan::block_costs kernel = only(plan::block_way::kernel);
   const plan::block_costs batch = only(plan::block_way::driver_batch);
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 4096);
-  addresses all;
+  ends_of_blocks all;
   all.add(in, 0, 0, 512);
   in.expected.assign(in.to, in.to + in.bytes);
   CUstream_st* const stream = driver.stream(0, false);
@@ -251,7 +251,7 @@ TEST(block_copier, remembers_that_a_driver_cannot_load_the_kernels) {
   const in_context on(driver.table(), driver.context(0));
   const plan::block_costs costs = only(plan::block_way::kernel);
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 4096);
-  addresses all;
+  ends_of_blocks all;
   all.add(in, 0, 0, 1024);
   CUstream_st* const stream = driver.stream(0, false);
   block_copier copier(driver.table(), {}, costs);
@@ -266,7 +266,7 @@ TEST(block_copier, without_memory_nothing_is_enqueued) {
   const in_context on(driver.table(), driver.context(0));
   const plan::block_costs costs = only(plan::block_way::kernel);
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
-  addresses all;
+  ends_of_blocks all;
   for (std::uint64_t at = 0; at < 1024; ++at) all.add(in, at * 1024, at * 1024, 1024);
   in.expected.assign(in.to, in.to + in.bytes);
   CUstream_st* const stream = driver.stream(0, false);
@@ -286,7 +286,7 @@ TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
   const in_context on(driver.table(), driver.context(0));
   const plan::block_costs costs = only(plan::block_way::kernel);
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
-  addresses all;
+  ends_of_blocks all;
   for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 1024, at * 1024, 1024);
   CUstream_st* const stream = driver.stream(0, false);
   block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
@@ -320,7 +320,7 @@ TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
   CUstream_st* const stream = driver.stream(0, false);
   block_copier copier(driver.table(), {.room_bytes = std::size_t{128} << 10U}, costs);
-  addresses all;
+  ends_of_blocks all;
   for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
@@ -334,7 +334,7 @@ TEST(block_copier, rooms_for_lists_are_used_again_and_stay_bounded) {
   in.check();
 }
 
-block_batch batch_of(const addresses& all) {
+block_batch batch_of(const ends_of_blocks& all) {
   return {.dst = {.numbers = all.to.data()},
           .src = {.numbers = all.from.data()},
           .sizes = all.sizes.data(),
@@ -351,7 +351,7 @@ TEST(block_copier, a_failure_of_the_driver_is_before_the_launch_or_none) {
     const in_context on(driver.table(), driver.context(0));
     pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
     CUstream_st* const stream = driver.stream(0, false);
-    addresses all;
+    ends_of_blocks all;
     for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
     block_copier copier(driver.table(), {}, costs);
     driver.fail(function, 1, 1);
@@ -376,7 +376,7 @@ TEST(block_copier, a_failure_during_a_capture_leaves_no_kernel_without_its_lists
     const plan::block_costs costs = only(plan::block_way::kernel);
     pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
     CUstream_st* const stream = driver.stream(0, false);
-    addresses all;
+    ends_of_blocks all;
     for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
     block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
     driver.begin_capture(stream);
@@ -411,7 +411,7 @@ TEST(block_copier, every_way_copies_the_same_bytes) {
     const kind host = pageable ? kind::pageable : kind::pinned;
     pair_of_buffers in(driver, up ? kind::gpu : host, up ? host : kind::gpu, 1 << 18U);
     block_copier copier(driver.table(), {.room_bytes = std::size_t{8} << 20U}, costs);
-    addresses all;
+    ends_of_blocks all;
     for (std::uint64_t at = 0; at < 64; ++at)
       if (below(random, 2) == 0)
         all.add(in, at * 4096, below(random, in.bytes - 4096),
@@ -442,7 +442,7 @@ TEST(block_copier, a_batch_that_the_driver_refuses_becomes_plain_copies) {
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 16U);
   block_copier copier(driver.table(), {}, costs);
   CUstream_st* const stream = driver.stream(0, false);
-  addresses all;
+  ends_of_blocks all;
   for (std::uint64_t at = 0; at < 16; ++at) all.add(in, at * 4096, at * 2048, 2048);
   driver.fail("copy_batch", 1, 1);
   EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::copies);
@@ -457,7 +457,7 @@ TEST(block_copier, a_captured_batch_runs_again_and_its_graph_owns_the_lists) {
   pair_of_buffers in(driver, kind::gpu, kind::pinned, 1 << 20U);
   block_copier copier(driver.table(), {.room_bytes = std::size_t{64} << 10U}, costs);
   CUstream_st* const stream = driver.stream(0, false);
-  addresses all;
+  ends_of_blocks all;
   for (std::uint64_t at = 0; at < 512; ++at) all.add(in, at * 2048, at * 1024, 1024);
   driver.begin_capture(stream);
   EXPECT_EQ(copier.copy(batch_of(all), stream).way, blocks_way::kernel);
