@@ -9,9 +9,8 @@ namespace interlace::cuda {
 
 struct rate_options {
   int ordinal = 0;
-  std::uint64_t bytes = std::uint64_t{4}  // The number of bytes that a launch reads and writes, at
-                                          // most the free memory.
-                        << 30U;
+  // The number of bytes that a launch reads and writes. Half of the free memory is the limit.
+  std::uint64_t bytes = std::uint64_t{4} << 30U;
   std::uint32_t repetitions = 5;  // number of repetitions; the figures are medians
 };
 

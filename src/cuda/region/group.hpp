@@ -127,7 +127,8 @@ class group_state {
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
   mutable std::mutex
-      // This thread holds the mutex while it reads the members, so that no member is removed.
+      // The thread of the group holds this mutex while it reads the members, so that no member is
+      // removed.
       looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;

@@ -190,8 +190,8 @@ class predictor {
   INTERLACE_KERNEL float error(const Lane& lane) const {
     return error_[lane];
   }
-  // The position of the factors. Number k of the j-th rating's factor is at base_of(warp) + j * (F
-  // + 1) + k.
+  // The position of the warp's first factor. Number k of the j-th rating's factor is at
+  // base_of(warp) + j * (F + 1) + k.
   template <class Warp>
   INTERLACE_KERNEL std::uint32_t base_of(const Warp& warp) const {
     return warp.index() * width_ * (F + 1);

@@ -43,7 +43,7 @@ namespace interlace::cuda {
 
 using counter = unsigned long long;
 
-// Lies in each device's memory; peers store to it.
+// The barrier words of a device, in its own memory. The peers store to them.
 struct device_control {
   counter arrived[max_devices];  // the number of barriers that each peer has entered
   counter entered;               // the number of barriers that this device has entered
