@@ -126,10 +126,9 @@ class group_state {
   std::uint32_t regions_ = 0;
   mutable std::mutex mutex_;
   std::vector<group_member*> members_;
-  mutable std::mutex
-      // The thread of the group holds this mutex while it reads the members, so that no member is
-      // removed.
-      looking_;
+  // A thread that reads the members' progress holds this mutex, so that no member is removed
+  // meanwhile.
+  mutable std::mutex looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
   // These two members are declared last, because their threads use the other members.
