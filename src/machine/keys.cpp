@@ -480,8 +480,8 @@ constexpr std::array key_list{
            "A page is dedicated to a GPU if this GPU's access rate is at least this many times the "
            "rate of every other GPU."),
     number("gpu.griffin", "shared_factor", {1, 1e9, false}, OF_MACHINE(gpu.griffin.shared_factor),
-           "A page moves to another GPU only if the access rate of that GPU is more than this many "
-           "times the rate of each of the others."),
+           "A page moves to a GPU only if this GPU's access rate is more than this many times the "
+           "rate of every other GPU."),
 
     text("host", "model", OF_MACHINE(host.model), "The name of the processors."),
     number("host", "memory_GB_per_s", rates, OF_MACHINE(host.memory_bytes_per_s),

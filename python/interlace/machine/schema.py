@@ -373,8 +373,8 @@ class Griffin(Table, frozen=True, kw_only=True):
     # A page is dedicated to a GPU if this GPU's access rate is at least this many times the rate of
     # every other GPU.
     dedicated_factor: float
-    # A page moves to another GPU only if the access rate of that GPU is more than this many times
-    # the rate of each of the others.
+    # A page moves to a GPU only if this GPU's access rate is more than this many times the rate of
+    # every other GPU.
     shared_factor: float
 
 
