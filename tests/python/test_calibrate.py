@@ -182,6 +182,17 @@ def test_what_fails_is_named_and_the_rest_is_shown(
     assert not any("copy of" in row["row"] for row in kept)
 
 
+@pytest.mark.usefixtures("no_simulations", "core")
+def test_texts_of_a_file_of_rows_are_printable(run: Run, tmp_path: Path) -> None:
+    rows = json.loads(SHIPPED.read_text())
+    texts = {key: f"\x1b[2J{rows[key]}" for key in ("machine", "driver", "cuda")}
+    (tmp_path / "rows.json").write_text(json.dumps({**rows, **texts}))
+    ran = run("calibrate", "--measured", tmp_path / "rows.json")
+    assert ran.code in (0, 2)
+    assert "\x1b" not in ran.out + ran.err
+    assert "\\x1b[2J" in ran.out + ran.err
+
+
 @pytest.mark.usefixtures("cuda")
 def test_measured_rows_are_not_kept_twice(run: Run, tmp_path: Path) -> None:
     ran = run("calibrate", "--measured", SHIPPED, "--save-measured", tmp_path / "rows.json")

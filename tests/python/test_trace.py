@@ -158,6 +158,14 @@ def test_info_reads_what_others_wrote_without_a_file(
     assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
 
 
+def test_the_name_of_a_new_file_is_printable(run: Run, tmp_path: Path) -> None:
+    words = ("jacobi", "--rows", 64, "-n", 1, "-m", MACHINE, "--gpus", 2)
+    ran = run("trace", "record", *words, "-o", tmp_path / "\x1b[2J.trace")
+    assert ran.code == 0, ran.err
+    assert "\x1b" not in ran.out
+    assert "\\x1b[2J.trace: " in ran.out
+
+
 def test_a_recorded_run_again(run: Run, tmp_path: Path) -> None:
     out = tmp_path / "run.trace"
     words = ("jacobi", "--rows", 512, "-n", 2, "-m", MACHINE, "--gpus", 2)

@@ -12,6 +12,7 @@ import typer
 from interlace.base import files
 from interlace.base.errors import UserError, unknown
 from interlace.base.native import load_core
+from interlace.base.printable import printable
 from interlace.cli.failures import failure_ends
 from interlace.cli.shared_options import ResultsFile, WorkloadName, known_workload
 from interlace.cli.workload_options import ReadInputs, takes_inputs
@@ -235,7 +236,8 @@ def record(
         loaded = WORKLOADS[workload].load(asked, None)
         found = recorded(core, loaded, description, Case(count, mechanism, config), out)
     print(
-        f"{out}: {out.stat().st_size:,} bytes, {found.accesses:,} accesses of lines, "
+        f"{printable(str(out))}: {out.stat().st_size:,} bytes, "
+        f"{found.accesses:,} accesses of lines, "
         f"{found.remote_transactions:,} remote transactions, {1e6 * found.time_s:.4g} us; "
         f"verified."
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from interlace.base import table
+from interlace.base.printable import printable
 from interlace.study.calibrate import GROUPS, CalibrationResults
 
 
 def print_calibration(of: CalibrationResults) -> None:
     """Print the rows, followed by the errors of each family."""
-    print(
+    head = (
         f"{of.machine}, simulated, compared with measurements on {of.measured['machine']}, driver "
         f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"
     )
+    print(printable(head))
     for group, headline in GROUPS.items():
         rows = [row for row in of.rows if row.group == group]
         if not rows:
