@@ -179,13 +179,11 @@ struct block_batch {
   // the batch runs, and nothing checks them. Both sides then need an `extent`, and `sizes` must be
   // null.
   bool numbers_on_gpu = false;
-  unsigned most_thread_blocks =
-      // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
-      0;
-  bool stage_pageable =
-      // If true, pageable memory is copied through page-locked memory. If false, pageable memory is
-      // refused.
-      false;
+  // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
+  unsigned most_thread_blocks = 0;
+  // If true, pageable memory is copied through page-locked memory. If false, pageable memory is
+  // refused.
+  bool stage_pageable = false;
   // The way that the batch must take: kernel, driver_batch or copies. A batch that cannot take this
   // way is refused. With `nothing`, the batch takes the way that is predicted to be the fastest.
   blocks_way only = blocks_way::nothing;

@@ -28,10 +28,9 @@ struct relay_cost {
   std::vector<double> message_alone_s;
   std::vector<double> message_beside_s;
   bool relayed = false;  // whether messages took several paths
-  std::uint64_t wrong =
-      // The number of wrong bytes in the last message beside kernels, in the first and the last
-      // repeat.
-      0;
+  // The number of wrong bytes in the last message that was sent beside kernels. The message is
+  // checked in the first and the last repeat.
+  std::uint64_t wrong = 0;
 };
 
 // Measures the costs. Throws usage_error if the request is not valid, and device_error if a GPU

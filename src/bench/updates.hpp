@@ -45,9 +45,8 @@ update_times measure_updates(const update_request& request);
 struct host_update_request {
   std::uint64_t table_bytes = 0;  // a power of two, at least 1 MiB
   std::uint64_t updates = 0;      // 0 means four for each element
-  std::uint64_t link_updates =
-      // The number of updates for the measurement of stores and atomics over the link.
-      std::uint64_t{1} << 24U;
+  // The number of updates for the measurement of stores and atomics over the link.
+  std::uint64_t link_updates = std::uint64_t{1} << 24U;
   std::uint32_t repeats = 1;
 };
 

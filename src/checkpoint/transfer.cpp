@@ -600,9 +600,8 @@ class reader::mover {
   std::exception_ptr error_;
   // Signals that there is a new piece, or that the transfer has ended.
   std::condition_variable more_;
-  std::condition_variable
-      // Signals that a slot became idle or began to move, or that the transfer has ended.
-      slot_changed_;
+  // Signals that a slot became idle or began to move, or that the transfer has ended.
+  std::condition_variable slot_changed_;
   std::condition_variable
       changed_;  // signals that a batch has been read or has arrived, or that there is an error
 };

@@ -125,9 +125,8 @@ struct path_push {
   push_edges edges;
   local<const float> weights;  // weights of this device's edges
   local<const float> known;    // distances of this device's vertices
-  local<const std::uint32_t>
-      // For each vertex of this device, whether its distance changed in the last iteration.
-      frontier;
+  // For each vertex of this device, whether its distance changed in the last iteration.
+  local<const std::uint32_t> frontier;
   partitioned<float, combine::min> distance;
 
   template <class Block>

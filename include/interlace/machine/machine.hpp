@@ -52,10 +52,8 @@ struct dram {
   double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
   std::uint64_t latency_ps = 0;  // time that an L2 miss adds if the memory is idle
-  double requests_per_s =
-      // The rate of requests of all channels, for requests of any size; 0 means that only bytes
-      // count.
-      0;
+  // The rate of requests of all channels, for requests of any size. 0 means that only bytes count.
+  double requests_per_s = 0;
   double write_bytes_per_s = 0;  // sustained rate of writes; 0 means bytes_per_s
 };
 

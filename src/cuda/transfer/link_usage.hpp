@@ -40,9 +40,8 @@ class link_usage {
   const copy_routes& routes_;
   traffic_table traffic_;
   std::function<std::uint64_t()> clock_;
-  traffic_user
-      // A random number that distinguishes this engine's streams from those of other engines.
-      own_streams_;
+  // A random number that distinguishes this engine's streams from those of other engines.
+  traffic_user own_streams_;
 };
 
 }  // namespace interlace::cuda

@@ -226,8 +226,8 @@ class event_queue {
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;
     }
-    // If many events share few times, the number of events at later times gives the place of an
-    // event in the list.
+    // A bucket has only bucket_ps different times. The number of events at each time therefore
+    // gives the places of the events in the list.
     std::array<std::uint32_t, bucket_ps + 1> place{};
     std::uint32_t sources = 0;
     for (const event& e : open_) {

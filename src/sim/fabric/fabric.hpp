@@ -117,9 +117,8 @@ class fabric {
   struct alignas(64) table {
     std::vector<message> messages;
     std::vector<std::uint32_t> free;
-    picoseconds earliest =
-        // The earliest time of the messages and events that the device sent in this stretch.
-        event_queue::never;
+    // The earliest time of the messages and events that the device sent in this stretch.
+    picoseconds earliest = event_queue::never;
   };
   struct mail {
     picoseconds time = 0;

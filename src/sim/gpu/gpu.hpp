@@ -399,9 +399,8 @@ class gpu {
   picoseconds barrier_latency_;
   picoseconds barrier_warp_latency_;
   picoseconds loop_latency_;
-  picoseconds
-      // The time in which the load/store unit computes the addresses of a load's lanes.
-      load_addresses_;
+  // The time in which the load/store unit computes the addresses of a load's lanes.
+  picoseconds load_addresses_;
   std::array<picoseconds, 7>
       hit_times_{};  // time of the load/store unit for a hit; the index is the number of sectors
   std::array<picoseconds, known_counts> cycle_times_{};

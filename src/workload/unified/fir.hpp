@@ -17,9 +17,8 @@ struct fir_kernel {
 
   unified<float> input;
   unified<float> coefficients;
-  unified<float>
-      // One sample for each tap: the samples before the first input sample, in order of time.
-      history;
+  // One sample for each tap: the samples before the first input sample, in order of time.
+  unified<float> history;
   unified<float> output;
   std::uint32_t taps = 0;
 

@@ -102,10 +102,9 @@ struct kmeans_problem {
   std::uint32_t features = 0;  // number of features of each point
   std::uint32_t clusters = 0;
   std::uint32_t iterations = 0;  // the most iterations
-  std::vector<float>
-      // The features of each point, one point after another; the first points are the initial
-      // centres.
-      values;
+  // The features of each point, one point after another; the first points are the initial
+  // centres.
+  std::vector<float> values;
 
   static kmeans_problem make(const array_view<float, 2>& features, std::uint32_t clusters,
                              std::uint32_t iterations) {

@@ -36,7 +36,7 @@ struct kernel_entries {
   const void* ranged = nullptr;         // a range of blocks; stores stay on the device
   const void* stores_inline = nullptr;  // stores also go to the subscribers
   const void* announces = nullptr;      // blocks announce the chunks that they write
-  const void* packs = nullptr;          // all blocks; updates of a partition leave in packets
+  const void* packs = nullptr;          // all blocks; packs the updates of a partition
   // The kernel's type, the key for finding the variant that launches copies.
   const std::type_info* type = nullptr;
 };

@@ -54,9 +54,8 @@ __device__ __forceinline__ void combine_window(T* table, std::uint64_t first, st
   auto* const window = reinterpret_cast<T*>(shared);
   T* const at = table + first;
   constexpr std::uint32_t a_line = 16 / sizeof(T);
-  const std::uint32_t lines =
-      // The number of pieces of 16 bytes.
-      reinterpret_cast<std::uintptr_t>(at) % 16 == 0 ? size / a_line : 0;
+  // The number of whole pieces of 16 bytes. If the window is not aligned, there is no such piece.
+  const std::uint32_t lines = reinterpret_cast<std::uintptr_t>(at) % 16 == 0 ? size / a_line : 0;
   for (std::uint32_t k = tid; k < lines; k += Threads)
     begin_copy(window + k * a_line, at + k * a_line);
   for (std::uint32_t k = lines * a_line + tid; k < size; k += Threads) window[k] = at[k];
