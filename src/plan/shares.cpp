@@ -145,9 +145,9 @@ class balancer {
     return found;
   }
 
-  // Solves the linear program for a given time. There is a variable for each path that can begin in
-  // time, the part of its message that the path carries. The last variable is the part of all
-  // messages that is moved, and it is maximised.
+  // Solves the linear program for a given time. Each path that can begin in time has a variable:
+  // the part of its message that the path carries. The last variable is the part of all messages
+  // that is moved. The program maximises the last variable.
   void solve_for(double time) {
     columns_.clear();
     for (std::size_t at = 0; at < usable_.size(); ++at)

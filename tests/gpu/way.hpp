@@ -22,7 +22,7 @@ inline std::vector<way> every_way() {
           {mechanism::inline_stores}, {mechanism::bulk_copy}};
 }
 
-// The ways in which an agent waits for chunks that kernels announce.
+// The ways whose kernels announce chunks while they run. An agent waits for each chunk.
 inline std::vector<way> tracked_ways() {
   std::vector<way> ways = every_way();
   std::erase_if(ways, [](const way& w) { return !kernel::tracks_chunks(w.mechanism); });

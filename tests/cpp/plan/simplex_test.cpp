@@ -11,8 +11,8 @@ namespace interlace::plan::simplex_tests {
 namespace {
 
 TEST(simplex, finds_a_known_optimum_and_its_prices) {
-  // The program 3 x + 5 y with x <= 4, 2 y <= 12 and 3 x + 2 y <= 18 has its maximum, 36, at (2,
-  // 6).
+  // The program 3 x + 5 y with x <= 4, 2 y <= 12 and 3 x + 2 y <= 18 has its maximum, 36, at
+  // x = 2 and y = 6.
   const auto found = maximise({{3, 5}, {{1, 0}, {0, 2}, {3, 2}}, {4, 12, 18}});
   ASSERT_TRUE(found.bounded);
   EXPECT_NEAR(found.value, 36, 1e-9);
