@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the charts of measured batches of blocks and of parked memory.
+"""Draw the charts of measured batches of blocks, of parked memory and of loaded checkpoints.
 
     python docs/make_measured_pictures.py
 
@@ -42,12 +42,21 @@ Group = tuple[str, list[float | None]]  # the name of a group, and the value of 
 
 
 def bars(
-    theme: str, title: str, description: str, names: list[str], groups: list[Group], link: float
+    theme: str,
+    title: str,
+    description: str,
+    names: list[str],
+    groups: list[Group],
+    link: float | None = None,
+    left: int = LEFT,
 ) -> str:
-    """A chart of horizontal bars in groups, with a line where the link's rate is."""
+    """A chart of horizontal bars in groups, with a line where the link's rate is, if it is given.
+
+    The bars begin at `left`.
+    """
     ink = THEMES[theme]
-    end = max(link, *(value for _, values in groups for value in values if value is not None))
-    scale = (WIDTH - LEFT - RIGHT) / end
+    end = max(link or 0, *(value for _, values in groups for value in values if value is not None))
+    scale = (WIDTH - left - RIGHT) / end
     made: list[str] = []
 
     def text(
@@ -65,29 +74,32 @@ def bars(
         text(x + 16, 48, name, "faint")
         x += 16 + 7.7 * len(name) + 18
     top = y = 66.0
-    at = LEFT + link * scale
+    at = left + (link or 0) * scale
     for name, values in groups:
         count = sum(value is not None for value in values)
-        text(LEFT - 12, y + count * BAR / 2 + 5, name, anchor="end")
+        text(left - 12, y + count * BAR / 2 + 5, name, anchor="end")
         for value, color in zip(values, COLOURS[theme], strict=False):
             if value is None:
                 continue
             long = max(value * scale, 1)
             made.append(
-                f'<rect x="{LEFT}" y="{y:.1f}" width="{long:.1f}" height="{BAR - 2}" rx="2" '
+                f'<rect x="{left}" y="{y:.1f}" width="{long:.1f}" height="{BAR - 2}" rx="2" '
                 f'fill="{color}"/>'
             )
             words = f"{value:.2f}" if value < 1 else f"{value:.1f}"
             # A number that would cross the line stands to its right.
-            place = at if long + 40 > link * scale else LEFT + long
+            place = at if link and long + 40 > link * scale else left + long
             text(place + 5, y + 11, words, "faint")
             y += BAR
         y += GAP
-    made.append(
-        f'<line x1="{at:.1f}" y1="{top - 6:.1f}" x2="{at:.1f}" y2="{y - GAP + 6:.1f}" '
-        f'stroke="{ink["gain"]}" stroke-width="1.5" stroke-dasharray="5 4"/>'
-    )
-    text(at, y + 8, f"GB/s; the link moves {link:.1f}", "gain", "end")
+    if link is not None:
+        made.append(
+            f'<line x1="{at:.1f}" y1="{top - 6:.1f}" x2="{at:.1f}" y2="{y - GAP + 6:.1f}" '
+            f'stroke="{ink["gain"]}" stroke-width="1.5" stroke-dasharray="5 4"/>'
+        )
+        text(at, y + 8, f"GB/s; the link moves {link:.1f}", "gain", "end")
+    else:
+        text(left, y + 8, "GB/s", "faint")
     height = round(y + 22)
     body = "\n  ".join(made)
     return (
@@ -140,6 +152,41 @@ def park(theme: str) -> str:
     return bars(theme, title, description, names, groups, found["link_to_host_gb_per_s"])
 
 
+def loads(theme: str) -> str:
+    """The rates of loaders, from tmpfs to one GPU."""
+    found: dict[str, Any] = json.loads((RESULTS / "load-h200.json").read_text(encoding="utf-8"))
+    total, cores = 1e-9 * found["bytes"], found["machine"]["cores"]
+    rows = {
+        (row["method"], row["memory"]): row
+        for row in found["rows"]
+        if (row["place"], row["cores"]) == ("tmpfs", cores) and row["method"] != "pread"
+    }
+    methods = sorted(
+        (name for name, memory in rows if memory == "fresh"),
+        key=lambda name: float(rows[name, "fresh"]["median_s"]),
+    )
+
+    def rate(name: str, memory: str, key: str) -> float | None:
+        seconds = rows.get((name, memory), {}).get(key)
+        return None if seconds is None else total / seconds
+
+    groups: list[Group] = [
+        (
+            name,
+            [
+                rate(name, "fresh", "first_s"),
+                rate(name, "fresh", "median_s"),
+                rate(name, "reused", "median_s"),
+            ],
+        )
+        for name in methods
+    ]
+    title = f"A checkpoint of {total:.1f} GB is loaded from tmpfs to one GPU"
+    description = "The rates of loaders of checkpoints in tmpfs, on one H200."
+    names = ["the first call", "later calls, new memory", "later calls, memory used again"]
+    return bars(theme, title, description, names, groups, left=240)
+
+
 def made() -> dict[str, str]:
     """The pictures by file name."""
     pictures = {}
@@ -147,6 +194,7 @@ def made() -> dict[str, str]:
         pictures[f"blocks-to-gpu-{theme}.svg"] = blocks(theme, "to-gpu", "to the GPU")
         pictures[f"blocks-to-host-{theme}.svg"] = blocks(theme, "to-host", "to the host")
         pictures[f"park-{theme}.svg"] = park(theme)
+        pictures[f"load-{theme}.svg"] = loads(theme)
     return pictures
 
 

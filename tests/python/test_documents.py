@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import subprocess
@@ -185,6 +186,10 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("updates_table.py", "explanation/packed-updates.md", 25),
         ("updates_gpus_table.py", "explanation/packed-updates.md", 15),
         ("workloads_table.py", "explanation/simulator.md", 16),
+        ("loads_table.py memory", "explanation/benchmarks.md", 10),
+        ("loads_table.py cores", "explanation/benchmarks.md", 3),
+        ("loads_table.py disk", "explanation/benchmarks.md", 8),
+        ("loads_table.py gpus", "explanation/benchmarks.md", 12),
         ("offload_tables.py blocks", "explanation/benchmarks.md", 25),
         ("offload_tables.py beside", "explanation/benchmarks.md", 5),
         ("offload_tables.py replay", "how-to/programs.md", 4),
@@ -198,6 +203,23 @@ def test_a_page_has_the_table_of_the_files(script: str, page: str, rows: int) ->
     lines = printed.split("\n\n")[0].strip()
     assert len(lines.splitlines()) > rows
     assert f"\n{lines}\n\n" in (DOCS / page).read_text(encoding="utf-8")
+
+
+def rates_of_loads(name: str) -> set[str]:
+    """The rates in a file of loads, as documents write them."""
+    results = json.loads((ROOT / "bench/results" / name).read_text(encoding="utf-8"))
+    return {f"{row['gb_per_s']:.1f}" for row in results["rows"]}
+
+
+def test_the_documents_have_the_rates_of_loads() -> None:
+    (row,) = re.findall(r"^\| Load a 16 GB checkpoint .*$", README, re.MULTILINE)
+    said = re.findall(r"(\d+\.\d) GB/s", row)
+    assert len(said) == 3
+    assert set(said) <= rates_of_loads("load-2xh200.json")
+    page = (DOCS / "how-to/checkpoints.md").read_text(encoding="utf-8")
+    said = re.findall(r"(\d+\.\d)\s+GB/s", page)
+    assert len(said) == 3
+    assert set(said) <= rates_of_loads("load-h200.json") | rates_of_loads("load-2xh200.json")
 
 
 @pytest.mark.parametrize("part", ["tutorials", "how-to", "reference", "explanation"])
