@@ -388,8 +388,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       if (__syncthreads_or(without_room != 0 ? 1 : 0) != 0) {
         for (std::uint32_t b = 0; b < to.bins; ++b) {
           const std::uint32_t end = b + 1 < to.bins ? offset[b + 1] : total;
-          for (std::uint32_t k = place[b].y; k < end; k += Apply::most_records)
-            apply.send(b, stage + k, min(end - k, Apply::most_records));
+          for (std::uint32_t first = place[b].y; first < end; first += Apply::most_records)
+            apply.send(b, stage + first, min(end - first, Apply::most_records));
         }
       }
     }
