@@ -6,6 +6,7 @@ import contextlib
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,7 +20,9 @@ import pytest
 
 from interlace.base import activities, user_folder
 from interlace.base.activities import Activity, ask_all, duration, lines_of, shown, waiting_for
+from interlace.base.installation import installed
 from interlace.base.progress import progress
+from interlace.runtime import preload
 from study_helpers import Run
 
 SECONDS = 30
@@ -350,6 +353,66 @@ def test_programs_in_cpp_tell_the_same(tmp_path: Path) -> None:
         ran.stdin.close()
         assert ran.wait(SECONDS) == 0
     assert ask_all() == []
+
+
+COPIES = """
+#include <cstdio>
+#include "cpp/preload/fake_driver.hpp"
+int main() {
+  CUctx_st* context = nullptr;
+  void* host = nullptr;
+  unsigned long long on_gpu = 0;
+  constexpr std::size_t size = 3 << 20;
+  if (cuInit(0) != 0 || cuDevicePrimaryCtxRetain(&context, 0) != 0 ||
+      cuCtxSetCurrent(context) != 0 || cuMemHostAlloc(&host, size, 0) != 0 ||
+      cuMemAlloc_v2(&on_gpu, size) != 0) {
+    return 1;
+  }
+  for (int k = 0; k < 5; ++k) {
+    if (cuMemcpyHtoDAsync_v2(on_gpu, host, size, nullptr) != 0) return 1;
+  }
+  if (cuCtxSynchronize() != 0) return 1;
+  std::puts("begun");
+  std::fflush(stdout);
+  std::getchar();
+}
+"""
+
+
+def test_copies_of_a_program_in_cpp_under_run_are_told(tmp_path: Path, gpus: Path) -> None:
+    if installed(preload.LIBRARY) is None:
+        pytest.skip("the library is not built")
+    tests = Path(__file__).resolve().parents[1]
+    source, program = tmp_path / "program.cpp", tmp_path / "copies"
+    source.write_text(COPIES)
+    subprocess.run(
+        ["g++", "-std=c++20", f"-I{tests}", f"-I{tests.parent}/src", "-o", program, source,
+         f"-L{gpus}", "-l:libcuda.so.1", "-ldl"],
+        check=True, timeout=300,
+    )  # fmt: skip
+    settings = {
+        "LD_LIBRARY_PATH": str(gpus),
+        "INTERLACE_COPY_THRESHOLD": "64K",
+        "INTERLACE_COPY_TRAFFIC": "none",
+        "INTERLACE_PRELOAD_START": "wait",
+        "INTERLACE_PRELOAD_AFTER": "0",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "interlace", "run", "--quiet", "--", program],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **settings},
+    ) as ran:  # fmt: skip
+        assert ran.stdin and ran.stdout  # noqa: PT018
+        assert ran.stdout.readline() == "begun\n"
+        (answer,) = ask_all()
+        told = answer["activities"][0]
+        assert told["what"] == f"interlace run -- {program}"
+        assert re.fullmatch(
+            rf"process \d+ \({program.name}\): 5 copies, of which 5 were taken over with "
+            rf"{5 * (3 << 20)} bytes; the engine is \w+",
+            told["note"],
+        ), told["note"]
+        ran.stdin.close()
+        assert ran.wait(SECONDS) == 0
 
 
 def test_the_command_prints_lines_and_json(run: Run, tmp_path: Path) -> None:
