@@ -22,8 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# From a kind of interlace::operation to what the profiler counts. Predicated-off threads do not
-# count.
+# From a kind of interlace::operation to the profiler's counters of it. The counters leave out
+# threads whose predicate is false.
 METRICS = {
     "fp32": ("smsp__sass_thread_inst_executed_op_fp32_pred_on.sum",),
     "fp64": ("smsp__sass_thread_inst_executed_op_fp64_pred_on.sum",),

@@ -45,9 +45,9 @@ FIGURES = ("best of inline and polling", SERIAL_COPY, BASELINE, BOUND, LINKS)
 
 
 def larger(sizes: Sizes, times: int) -> Sizes:
-    """Return the options for this multiple of the rows or pixels.
+    """Return the options for inputs that have `times` as many rows or pixels as `sizes`.
 
-    A mesh gets the next whole side length.
+    The sides of meshes and images are rounded to whole numbers.
     """
     return Sizes(
         pagerank_scale=sizes.pagerank_scale + (times.bit_length() - 1),
@@ -127,7 +127,8 @@ def main() -> None:
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
     for factor in sorted(times, reverse=True):
         for gpus in gpu_counts:
-            for name, load in loads.items():  # one at a time, because large ones fill the memory
+            # one workload at a time, because large workloads fill the memory
+            for name, load in loads.items():
                 started = time.monotonic()
                 workload = load(larger(sizes[gpus], factor))
                 found = results.setdefault((factor, gpus, name), {})

@@ -88,11 +88,11 @@ def table(files: dict[str, Path]) -> list[str]:
     lines += [
         "",
         f"inline over the best of {', '.join(COMPARED)}: {min(over):.2f} to {max(over):.2f}; of "
-        f"what is reachable, without the small ones: {mean:.0%} in the geometric mean, least "
-        f"{min(reached):.0%}",
+        f"the reachable speed-up, without the small workloads: {mean:.0%} in the geometric mean, "
+        f"at least {min(reached):.0%}",
         "the fastest split has "
         + ", ".join(f"{chosen} ranges in {often}" for chosen, often in sorted(ranges.items())),
-        "one GPU of the limit of its memory and operations, without the small ones: "
+        "one GPU's share of the limit of its memory and operations, without the small workloads: "
         + ", ".join(f"{name} {min(of):.0%} to {max(of):.0%}" for name, of in alone.items()),
     ]
     return lines

@@ -103,7 +103,7 @@ def flags_of(command: list[str]) -> tuple[str, ...]:
             # another compiler made the precompiled header for itself
             if not forced.endswith("cmake_pch.hxx"):
                 kept += [word, forced]
-        elif not word.endswith("_EXPORTS"):  # such a word names the module
+        elif not word.endswith("_EXPORTS"):  # a definition NAME_EXPORTS says which module is built
             kept.append(word)
     return tuple(kept)
 

@@ -47,9 +47,9 @@ OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
 WAYS = {"no memory": (OUT_OF_MEMORY, 0), "error": (LAUNCH_FAILED, 0), "lost": (LAUNCH_FAILED, 1)}
 # If one of these calls fails, the memory stays mapped or registered.
 KEPT = ("cuMemUnmap", "cuMemHostUnregister")
-ALONE = 12  # a copy that is not taken over makes fewer calls of the driver
+ALONE = 12  # a copy makes fewer calls of the driver if interlace does not take it over
 MIB = 1 << 20
-SIZE = 3 * MIB  # copies of this size are taken over
+SIZE = 3 * MIB  # interlace takes over copies of this size
 GPUS = {"a": "cuda:0", "": "cuda:1"}
 ROWS = {"ring": (3, 1 << 16), "threads": 2}
 Check = Callable[[], None]

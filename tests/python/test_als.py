@@ -217,13 +217,13 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/pattern.mtx"],
-        "{folder}/pattern.mtx, line 1: field 'pattern' is not that of ratings; convert the file to "
-        "real or integer",
+        "{folder}/pattern.mtx, line 1: field 'pattern' is impossible for ratings; convert the file "
+        "to real or integer",
     ),
     (
         ["--data", "{folder}/mirrored.mtx"],
-        "{folder}/mirrored.mtx, line 1: symmetry 'symmetric' is not that of ratings; convert the "
-        "file to general",
+        "{folder}/mirrored.mtx, line 1: symmetry 'symmetric' is impossible for ratings; convert "
+        "the file to general",
     ),
     (
         ["--data", "{folder}/empty.mtx"],
@@ -232,7 +232,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--data", "{folder}"], "{folder} is a directory; name a file of ratings in it"),
     (
         ["--data", "{folder}/graph.el"],
-        "{folder}/graph.el: this ending is not that of ratings; known are .mtx and .mtx.gz",
+        "{folder}/graph.el: files of ratings end in .mtx or .mtx.gz; name such a file",
     ),
     *(
         (

@@ -34,7 +34,9 @@ ONCE, FROM_THEN_ON, KILLED = range(3)
 # nanobind converts the arguments of a call in functions that may not throw. If such a function gets
 # no memory, nanobind ends the process. The module itself runs only after this many allocations.
 CONVERSIONS = 2
-SAMPLE = 1  # from a command and kind to its number of operations; the commands share the modes
+# Unless INTERLACE_TEST_FAULTS is `all`, the test tries only one of the modes above for each command
+# and kind of operation, and lets only this many operations fail. Other commands have other modes.
+SAMPLE = 1
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 

@@ -33,7 +33,7 @@ with files.whole_file(Path(sys.argv[1])) as descriptor:
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run a test first with unfinished files that have no name, and then with named ones.
+    """Run a test first with unnamed unfinished files, and then with named unfinished files.
 
     Some file systems need named unfinished files.
     """

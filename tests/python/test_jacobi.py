@@ -220,13 +220,13 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/pattern.mtx"],
-        "{folder}/pattern.mtx, line 1: field 'pattern' is not a linear system's; convert the file "
-        "to real or integer",
+        "{folder}/pattern.mtx, line 1: field 'pattern' is impossible for a linear system; convert "
+        "the file to real or integer",
     ),
     (
         ["--data", "{folder}/long.mtx"],
-        "{folder}/long.mtx, line 2: the matrix is 2 x 3; a linear system's is square, take another "
-        "file",
+        "{folder}/long.mtx, line 2: the matrix is 2 x 3; a linear system has a square matrix; "
+        "name another file",
     ),
     (
         ["--data", "{folder}/none.mtx"],

@@ -202,7 +202,7 @@ def test_files_that_cannot_be_loaded(tmp_path: Path) -> None:
     assert "null" in refusal(load, "a\0b")
     assert refusal(load, "x" * 5000).endswith(" cannot be opened: File name too long")
     os.mkfifo(file)
-    assert refusal(load, file) == f"{file} is not a regular file"
+    assert refusal(load, file) == f"{file} is not a regular file; give a regular file"
     file.unlink()
     assert "is not a regular file" in refusal(load, "/dev/null")
     interlace.save(model(), file)

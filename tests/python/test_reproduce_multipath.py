@@ -46,7 +46,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noq
 
 
 def fake_kernel(name: str, quick: bool) -> multipath.Kernel:  # noqa: ARG001
-    """Simulate small grids, because kernels on large ones take long."""
+    """Simulate small grids, because kernels on large grids take long."""
     return multipath.Kernel((1 << 20, 1 << 21), (1e-3, 2e-3))
 
 

@@ -1,5 +1,5 @@
-"""Tests headers of safetensors files: accepted headers, and refused ones with the words of the
-refusal.
+"""Tests headers of safetensors files: accepted headers, and refused headers with the words of
+the refusal.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
 from study_helpers import MACHINE, REGION_WORKLOADS, Run
 
-# From a workload to a small run, which the workload's own test file has.
+# From a workload to the small run that the workload's own test file also uses.
 TINY = {
     name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
     for name in REGION_WORKLOADS

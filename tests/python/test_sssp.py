@@ -223,13 +223,13 @@ WRONG: list[tuple[list[str], str]] = [
     ),
     (
         ["--data", "{folder}/some.el"],
-        "{folder}/some.el, line 2: the edge has no weight, but that of line 1 has a weight; give a "
-        "weight to each edge, or to none.",
+        "{folder}/some.el, line 2: the edge has no weight, but the edge in line 1 has a weight; "
+        "give a weight to each edge, or to none.",
     ),
     (
         ["--data", "{folder}/late.el"],
-        "{folder}/late.el, line 3: the edge has a weight, but that of line 2 has no weight; give a "
-        "weight to each edge, or to none.",
+        "{folder}/late.el, line 3: the edge has a weight, but the edge in line 2 has no weight; "
+        "give a weight to each edge, or to none.",
     ),
     (
         [],

@@ -583,8 +583,8 @@ def test_the_bound_of_real_gpus_is_a_run_without_copies(
     assert any(note.startswith("infinite-bandwidth is derived: ") for note in document["notes"])
     page = tmp_path / "page.html"
     ran = run(*words, "--html", page)
-    assert "All rows except derived ones verified; the largest" in ran.out
-    assert "all rows except derived ones, largest relative error" in page.read_text()
+    assert "All rows except derived rows verified; the largest" in ran.out
+    assert "all rows except derived rows, largest relative error" in page.read_text()
 
 
 def test_no_bulk_copy_gives_no_bound(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def cost_command(
     ] = None,
     json_file: Annotated[
         Path | None,
-        json_option("what is shown as JSON"),
+        json_option("the output as JSON"),
     ] = None,
 ) -> None:
     """Print how much storage in a GPU the simulated mechanisms' queues need, compared with its

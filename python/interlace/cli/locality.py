@@ -79,7 +79,7 @@ def locality_command(
         typer.Option("--measure", help="Also run the programs on this computer's GPUs."),
     ] = False,
     json_file: Annotated[
-        Path | None, json_option("what is shown as JSON")
+        Path | None, json_option("the output as JSON")
     ] = None,
 ) -> None:  # fmt: skip
     """Print how many loads of programs on shared pages are remote.

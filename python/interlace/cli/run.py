@@ -32,7 +32,7 @@ def run_command(
     ],
     json_file: Annotated[
         Path | None,
-        json_option("what was counted as JSON"),
+        json_option("the counts as JSON"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings at the end.")] = False,
     report: Annotated[

@@ -44,7 +44,7 @@ def topo_command(
     ] = None,
     json_file: Annotated[
         Path | None,
-        json_option("what is shown as JSON"),
+        json_option("the output as JSON"),
     ] = None,
 ) -> None:
     """Draw a described machine, or discover this computer."""

@@ -31,7 +31,7 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 def cage(rows: int) -> Graph:
     """Return a graph like the cage graphs of DNA electrophoresis.
 
-    The cage model is that of van Heukelum, Barkema and Bisseling, 2002. A chain of links moves:
+    Van Heukelum, Barkema and Bisseling described the cage model in 2002. A chain of links moves:
     kinks hop along the chain, and the end of the chain changes. The matrix of the moves between the
     chain's states is structurally symmetric and has a diagonal. Its rows have nearly equal lengths.
     The length grows with the logarithm of the number of rows: cage10 has 11,397 rows of 13 entries,
@@ -154,7 +154,7 @@ class Model(NamedTuple):
 
 MODELS = {
     "cage": Model(lambda rows, _: cage(rows), "like matrices of DNA electrophoresis", seeded=False),
-    "crawl": Model(crawl, "as a web crawl", seeded=True),
+    "crawl": Model(crawl, "like a web crawl", seeded=True),
     "rgg": Model(rgg, "random geometric", seeded=True),
 }
 

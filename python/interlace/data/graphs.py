@@ -102,7 +102,9 @@ def _load(file: Path, *, want_weights: bool) -> tuple[Graph, NDArray[np.float32]
         raise UserError(f"{file} is a directory; name a graph file in it.")
     if suffix != ".mtx" and suffix not in EDGE_LIST_SUFFIXES:
         known = ", ".join((".mtx", *EDGE_LIST_SUFFIXES))
-        raise UserError(f"{file}: this ending is not a graph's; known are {known}, each also .gz.")
+        raise UserError(
+            f"{file}: this ending is unknown; files of graphs end in {known}, each also .gz."
+        )
     name = stem[: -len(suffix)]
     try:
         data = reading.read(file)
@@ -393,7 +395,7 @@ def from_pairs(
 def _load_matrix_market(
     file: Path, name: str, data: bytes, *, want_weights: bool
 ) -> tuple[Graph, NDArray[np.float32] | None]:
-    header = reading.matrix_market_header(file, data, "a graph's", ("pattern", "real", "integer"))
+    header = reading.matrix_market_header(file, data, "a graph", ("pattern", "real", "integer"))
     if header.rows == 0 or header.entries == 0:
         what = "vertices" if header.rows == 0 else "edges"
         raise UserError(f"{file}, line {header.line}: the graph has no {what}; name another file.")
@@ -533,8 +535,8 @@ def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) ->
         if columns is not None and (columns == 3) != (len(words) > 2):
             has, others = ("a", "no") if columns == 2 else ("no", "a")
             raise UserError(
-                f"{file}, line {number}: the edge has {has} weight, but that of line {first} has "
-                f"{others} weight; give a weight to each edge, or to none."
+                f"{file}, line {number}: the edge has {has} weight, but the edge in line {first} "
+                f"has {others} weight; give a weight to each edge, or to none."
             )
         if columns == 3:
             weights.append(_weight(file, number, words[2]))

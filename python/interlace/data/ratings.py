@@ -75,7 +75,7 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
     if file.is_dir():
         raise UserError(f"{file} is a directory; name a file of ratings in it.")
     if Path(stem).suffix.lower() != ".mtx":
-        raise UserError(f"{file}: this ending is not that of ratings; known are .mtx and .mtx.gz.")
+        raise UserError(f"{file}: files of ratings end in .mtx or .mtx.gz; name such a file.")
     try:
         return _load(file, stem[: -len(".mtx")], reading.read(file))
     except MemoryError:
@@ -275,9 +275,7 @@ def from_entries(
 def _load(file: Path, name: str, data: bytes) -> Ratings:
     if not data:
         raise UserError(f"{file} is empty; name a file that holds ratings.")
-    header = reading.matrix_market_header(
-        file, data, "that of ratings", ("real", "integer"), square=False
-    )
+    header = reading.matrix_market_header(file, data, "ratings", ("real", "integer"), square=False)
     if header.entries == 0 or header.rows == 0 or header.columns == 0:
         raise UserError(f"{file}, line {header.line}: there are no ratings; name another file.")
     if max(header.rows, header.columns) > MOST_ROWS:

@@ -159,7 +159,7 @@ def matrix_market_header(
     ):
         if word not in known:
             raise UserError(
-                f"{file}, line 1: {key} {shown(word.encode())} is not {use}; "
+                f"{file}, line 1: {key} {shown(word.encode())} is impossible for {use}; "
                 f"convert the file to {' or '.join(known)}."
             )
     number = 1
@@ -177,7 +177,7 @@ def matrix_market_header(
         if square and rows != columns:
             raise UserError(
                 f"{file}, line {number}: the matrix is {rows} x {columns}; "
-                f"{use} is square, take another file."
+                f"{use} has a square matrix; name another file."
             )
         pattern, symmetric = words[3] == "pattern", words[4] == "symmetric"
         return Header(rows, columns, entries, pattern, symmetric, number, stream.tell())

@@ -35,10 +35,10 @@ def machine_text(machine: Machine) -> str:
 
 
 class _Writer:
-    """A document to whose end the writer appends.
+    """A writer that appends to the end of a document.
 
-    Text between two tables belongs to the first of them. `last` is the table or document that holds
-    the end of the text.
+    Text between two tables belongs to the first of the two. `last` is the table or document that
+    holds the end of the text.
     """
 
     def __init__(self, sources: dict[str, str], file: Container) -> None:

@@ -51,8 +51,8 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """Return the work of a longer run, which repeats the part after `earlier` this many times
-        more.
+        """Return the work of a longer run. It repeats the part after `earlier` another `more`
+        times.
         """
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 

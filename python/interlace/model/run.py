@@ -58,8 +58,8 @@ class Counted(NamedTuple):
     sent_bytes: list[float]  # for each exchange of an iteration: bytes, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """Return the counts of a longer run, which repeats the part after `earlier` this many times
-        more.
+        """Return the counts of a longer run. It repeats the part after `earlier` another `more`
+        times.
         """
 
         def then(now: int | None, before: int | None) -> int | None:

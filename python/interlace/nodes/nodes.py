@@ -72,7 +72,7 @@ class Node:
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and notes about those that cannot.
+        """Return the default mechanisms that can run here, and notes about the others.
 
         `defaults` are the workload's default mechanisms. Other vendors' libraries are compared only
         for workloads with the usual defaults.

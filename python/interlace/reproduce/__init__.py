@@ -1,1 +1,1 @@
-"""The published figures of a paper beside simulated and measured ones: `interlace reproduce`."""
+"""The published figures of a paper beside simulated and measured figures: `interlace reproduce`."""

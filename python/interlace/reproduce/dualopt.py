@@ -313,7 +313,10 @@ class Found:
     def run(
         self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
     ) -> dict[str, Any]:
-        """Return the result of a run. By default its scale is the one compared with the paper."""
+        """Return the result of a run.
+
+        By default, the run has the scale whose results are compared with the paper.
+        """
         case = Case(self.main if scale is None else scale, machine, gpus, mechanism)
         if case not in self.runs:
             raise NotRun(str(case))

@@ -403,7 +403,7 @@ def _fig_13(found: Mapping[str, Found]) -> list[FigureRow]:
 OF_GPS = (  # each figure has a row for each program
     FIGURES["vs-gps"],
     FIGURES["bytes-vs-gps"],
-    Figure("bytes-wasted-gps", "Sec. VI-B", "bytes sent by GPS that nobody reads, fraction", None,
+    Figure("bytes-wasted-gps", "Sec. VI-B", "fraction of GPS's sent bytes that no GPU reads", None,
            wasted_share(GPS)),
     Figure("gps-line-filled", "Sec. VI-B",
            "bytes of a line that stores filled, in the lines that GPS sends, "
@@ -438,8 +438,8 @@ def _storage() -> list[FigureRow]:
         note = ""
         if gpus == FOUR:
             note = (
-                "three partitions of 64 lines of 128 B have 24 KiB, but the paper says 48; the "
-                "paper's 120 for 16 GPUs agrees with ours"
+                "three partitions of 64 lines of 128 B have 24 KiB, but the paper says 48 KiB; "
+                "the paper's 120 KiB for 16 GPUs agrees with ours"
             )
         rows.append(
             row(f"queue-KiB-{gpus}", "Sec. IV-B", f"{gpus} GPUs: data in the remote write queue, "

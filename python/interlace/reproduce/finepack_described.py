@@ -1,6 +1,6 @@
 """The programs as FinePack's paper describes them, beside our programs.
 
-The rows also give the figures of those of our programs that fit the description.
+If one of our programs fits the description, its row also gives the program's figures.
 
 Apart from what FinePack gains, the paper says this about its programs:
 

@@ -79,10 +79,7 @@ def cases_of(which: str) -> list[Case]:
 
 
 def lane_machine(name: str) -> tuple[str, Machine]:
-    """Return a machine of the paper that does not join stores of neighbouring lanes.
-
-    The first item is the machine's name.
-    """
+    """Return a name and a machine of the paper that does not join neighbouring lanes' stores."""
     described = load_machine(name)
     gpu = msgspec.structs.replace(described.gpu, remote_store_bytes=LANE_BYTES)
     return f"{name}, stores by lanes", msgspec.structs.replace(described, gpu=gpu)
@@ -117,7 +114,7 @@ def _run(
 
 
 def replaced(own: Results, *experiments: Results | None) -> Results:
-    """Return the results; the experiments' outcomes replace the original ones."""
+    """Return the results; the experiments' outcomes replace the original outcomes."""
     found = Results()
     found.outcomes = dict(own.outcomes)
     for experiment in experiments:

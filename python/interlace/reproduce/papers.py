@@ -1,4 +1,4 @@
-"""The papers whose figures can be reproduced, and the code that runs one of them."""
+"""The papers whose figures can be reproduced, and the code that reproduces a paper."""
 
 from __future__ import annotations
 

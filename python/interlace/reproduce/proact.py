@@ -637,7 +637,7 @@ FAR = 0.15
 
 
 def _explained(one: FigureRow) -> FigureRow:
-    """Add the reason to the row if its figure is far from the published one."""
+    """Add the reason to the row if its figure is far from the published figure."""
     if one.ratio is None or abs(one.ratio - 1) <= FAR or one.key not in REASONS:
         return one
     return msgspec.structs.replace(one, note=REASONS[one.key], possible=one.key not in IMPOSSIBLE)
@@ -663,7 +663,7 @@ def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
     def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
-        """Return the geometric mean over the workloads of a case's time over `times`."""
+        """Divide each workload's time in the case by its `times`, and return the geometric mean."""
         return geometric_mean(r.time(case) / times[name] for name, r in sixteen.items())
 
     single = Case(1, BASELINE)

@@ -106,7 +106,7 @@ def _text(value: Value) -> str:
 
 
 def agreement(rows: Sequence[FigureRow]) -> list[str]:
-    """Return one or two sentences that say how far our figures are from the published ones."""
+    """Return one or two sentences that say how far our figures are from the published figures."""
     compared = [one for one in rows if one.ratio is not None and one.ratio > 0 and one.possible]
 
     def off(one: FigureRow) -> float:

@@ -1,4 +1,4 @@
-"""The verified runs from whose times the figures of a paper are computed."""
+"""Runs a paper's programs and verifies them. The paper's figures are computed from their times."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _open(path: Path) -> File:
         descriptor = opened.file.fileno()
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UserError(f"{path} is not a regular file")
+            raise UserError(f"{path} is not a regular file; give a regular file")
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)

@@ -276,7 +276,9 @@ def _check_text(what: str, text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise UserError(f"{what}, {text!r}, has half a surrogate pair") from None
+        raise UserError(
+            f"{what}, {text!r}, has half a surrogate pair; write valid Unicode"
+        ) from None
 
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:

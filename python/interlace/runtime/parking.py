@@ -57,7 +57,7 @@ class _Range(ctypes.Structure):
 
 
 class ParkReport(NamedTuple):
-    """What a call of `park` or `resume` moved."""
+    """The bytes that a call of `park` or `resume` moved."""
 
     bytes: int  # the bytes of the contents
     gpu_bytes: int  # the physical memory that the GPUs got back, or that the pools got back

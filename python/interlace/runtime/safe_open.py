@@ -31,7 +31,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # up to this many bytes, one thread reads as fast as several
+FEW_BYTES = 4 << 20  # up to this many bytes, one thread reads as fast as several threads
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")

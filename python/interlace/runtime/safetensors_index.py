@@ -30,7 +30,7 @@ def read(path: Path) -> dict[str, Path]:
     try:
         with open(path, "rb", opener=_opener) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise UserError(f"{path} is not a regular file")
+                raise UserError(f"{path} is not a regular file; give a regular file")
             text = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None

@@ -29,7 +29,8 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
             if any(row.pattern == REDUCE for row in rows)
             else []
         ),
-        "of a GPU: the bytes that each GPU sends in a second (the bus bandwidth of nccl-tests).",
+        "The column 'of a GPU' shows the bytes that each GPU sends in a second (the bus bandwidth "
+        "of nccl-tests).",
         *results.notes,
     ]
     wrong = sum(row.wrong for row in rows)

@@ -165,7 +165,7 @@ def verification(study: Study) -> tuple[str, str]:
     """Say which rows were verified, and give their largest relative error."""
     worst = max(row.max_error for row in study.rows if row.max_error is not None)
     which = (
-        "all rows" if all(row.verified for row in study.rows) else "all rows except derived ones"
+        "all rows" if all(row.verified for row in study.rows) else "all rows except derived rows"
     )
     return which, f"{worst:.1e}"
 
@@ -217,7 +217,7 @@ def calibrated(machine: Mapping[str, Any]) -> list[str]:
 
 
 def _sampled(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a note on the rows of which not all iterations were simulated."""
+    """Return a note on the rows in which only some iterations were simulated."""
     sampled = [row for row in rows if row.sim and row.sim.timed_iterations]
     if not sampled:
         return []

@@ -109,7 +109,7 @@ class Cost(Head, frozen=True):
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    # schemes for remote loads; empty if the machine has the hardware of none of them
+    # schemes for remote loads; empty if the machine has hardware for none of these schemes
     needs: list[dict[str, str]]
 
 

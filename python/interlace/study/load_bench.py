@@ -98,7 +98,7 @@ class LoadResults(BenchmarkFile):
 
 
 class Request(NamedTuple):
-    """What to measure."""
+    """A request to measure: the file's size, the device and the other choices."""
 
     most: int  # the file has at most this many bytes
     device: str | None

@@ -152,7 +152,7 @@ class _Child:
             flat.view(np.uint8)[::PAGE].sum()
 
     def _wrong(self, found: dict[str, Any]) -> int:
-        """Return the number of tensors that differ from the written ones in name, dtype or
+        """Return the number of tensors that differ from the written tensors in name, dtype or
         bytes.
         """
         data: Any = np.memmap(self.data, np.uint8, "c")

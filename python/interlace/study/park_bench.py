@@ -1,9 +1,10 @@
 """Measures cycles of parked memory.
 
 It compares `interlace` with a replica of vLLM's sleep mode and with torch_memory_saver. The tensors
-are those of a transformer of 8 billion parameters (interlace.study.load_model), in as many copies
-of the model as fit. Each method has a process of its own, because the first cycle of a process
-page-locks memory. `python -m interlace.study.park_bench METHOD BYTES REPEATS` is such a process.
+belong to a transformer of 8 billion parameters (interlace.study.load_model). As many copies of the
+model are made as fit. Each method runs in its own process, because the first cycle of a process
+page-locks memory. The command of such a process is
+`python -m interlace.study.park_bench METHOD BYTES REPEATS`.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Route(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """What a drawing of the topology shows: the machine, its routes and the notes of the
+    """The content of a drawing of the topology: the machine, its routes and the notes of the
     discovery.
     """
 
@@ -173,12 +173,12 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
             known = source is not None and at in source.sources
             sources[at] = inherited(at) if known else "assumed: the usual value for such links"
     for index, _ in enumerate(found.found.switches):
-        sources[f"switch.{index}.latency_ns"] = f"{taken}, or assumed where it has no such switch"
+        sources[f"switch.{index}.latency_ns"] = f"{taken}, or assumed if it has no such switch"
     for index, rate in enumerate(found.link_rates):
         at = f"link.{index}"
         sources[f"{at}.width"] = f"queried: {driver}"
         sources[f"{at}.bandwidth_GB_per_s"] = rate
-        sources[f"{at}.latency_ns"] = f"{taken}, or assumed where it has no such link"
+        sources[f"{at}.latency_ns"] = f"{taken}, or assumed if it has no such link"
         for key in ("copy_GB_per_s", "copy_both_GB_per_s"):
             sources[f"{at}.{key}"] = f"{taken}, in proportion to the bandwidth"
         sources[f"{at}.queue_KiB"] = "assumed: at least twice bandwidth x latency"
@@ -206,9 +206,9 @@ def device_name(name: Any) -> str:
 
 
 def relation_of(topology: Topology, row: str, column: str) -> str:
-    """Return the word in a cell of the matrix.
+    """Return the word for a cell of the matrix.
 
-    For the GPUs of a discovered machine, it is the driver's word.
+    If discovery found the machine, the driver gives the word for two GPUs.
     """
     if row == column:
         return "X"

@@ -56,7 +56,7 @@ class Workload(ABC):
     place: ClassVar[int] = 100  # place in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
     takes: ClassVar[type[Inputs]]  # the class of the workload's options
-    # what a device's result consists of, in the plural; `element` names one of them
+    # the parts of a device's result, in the plural; `element` is the same word in the singular
     values_are: ClassVar[str]
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf

@@ -39,8 +39,10 @@ class DiffusionInputs(Inputs):
 
     iterations: Annotated[Iterations, Default(5)] = None
     size: Annotated[Size, Default("40, or 256 with 2 dimensions")] = None
-    dimensions: Annotated[int | None, Option("2|3", "of the grid", DEFAULT_DIMENSIONS)] = None
-    equation: Annotated[str | None, Option("heat|burgers", "of what", "heat")] = None
+    dimensions: Annotated[
+        int | None, Option("2|3", "dimensions of the grid", DEFAULT_DIMENSIONS)
+    ] = None
+    equation: Annotated[str | None, Option("heat|burgers", "the equation to solve", "heat")] = None
     seed: Seed = None
 
 

@@ -26,8 +26,8 @@ DEFAULT_ROW_BYTES = 128
 ROW_BYTES = (32, 64, 128, 256, 512)
 DEFAULT_BATCH = 1 << 14
 FLOAT_BYTES = 4
-# Gradients are multiples of 1/16 whose magnitude is at most 8/16. A float holds every sum of this
-# many gradients exactly, so the order of the additions does not matter.
+# Gradients are multiples of 1/16 whose magnitude is at most 8/16. A float holds every sum of
+# MOST_ADDED gradients exactly, so the order of the additions does not matter.
 STEPS, LARGEST = 16, 8
 MOST_ADDED = (1 << 24) // LARGEST
 

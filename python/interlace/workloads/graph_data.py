@@ -69,7 +69,10 @@ class GraphInputs(ModelInputs):
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
-    """Return the one field of these that was given. Raise UserError if two were given."""
+    """Return the name of the field that was given. Raise UserError if two of `names` were given.
+
+    Return None if none of them was given.
+    """
     given = [name for name in names if getattr(inputs, name) is not None]
     if len(given) > 1:
         first, second = (option_of(name) for name in given[:2])

@@ -219,7 +219,7 @@ def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
 
 
 def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
-    """Return a random system that resembles those of finite elements.
+    """Return a random system that resembles the systems of finite elements.
 
     All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
     .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first all diagonals, from the
@@ -317,7 +317,7 @@ def _load(file: Path, name: str, data: bytes, seed: int) -> BandedSystem:
 
     if not data:
         raise UserError(f"{file} is empty; name a file that holds a matrix.")
-    header = reading.matrix_market_header(file, data, "a linear system's", ("real", "integer"))
+    header = reading.matrix_market_header(file, data, "a linear system", ("real", "integer"))
     if header.rows == 0 or header.entries == 0:
         what = "rows" if header.rows == 0 else "entries"
         raise UserError(f"{file}, line {header.line}: the matrix has no {what}; name another file.")
