@@ -261,16 +261,22 @@ struct alignas(16) four_words {
   std::uint32_t word[4] = {};
 };
 
+// Blocks read steps of `in_flight` rows in turn, as read_again of multiprocessor_kernels.cuh. Other
+// blocks than those of write_kernel therefore read an element.
 struct read_kernel {
   local<const four_words> data;
   std::uint32_t passes = 0;
   template <class Block>
   void operator()(Block& block) const {
+    constexpr std::uint64_t step = std::uint64_t{in_flight} * stream_threads;
     block.each([&](auto lane) {
+      const std::uint64_t blocks = lane.global_count() / stream_threads;
       for (auto pass : lane.range(0U, passes)) {
         (void)pass;
-        for (auto i : lane.range(lane.global_index(), data.size, lane.global_count())) {
-          lane.load(data, i);
+        for (auto s : lane.range(block.index(), data.size / step, blocks)) {
+          for (auto k : lane.range(0U, in_flight)) {
+            lane.load(data, s * step + k * stream_threads + lane.index());
+          }
         }
       }
     });

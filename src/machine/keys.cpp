@@ -207,6 +207,12 @@ constexpr std::array key_list{
            choice("gpu.l1", "full_set", "displaces|stalls", OF_MACHINE(gpu.l1.stalls_on_full_set),
                   "What a miss does if all lines of its set are in flight. `displaces`: the miss "
                   "displaces one of these lines. `stalls`: the miss and all later loads wait.")),
+    preset(
+        "apart",
+        choice("gpu.l1", "shared_memory", "apart|inside", OF_MACHINE(gpu.l1.holds_shared),
+               "Whether the shared memory of the blocks that fit on a compute unit is a memory of "
+               "its own (`apart`), or comes out of the size of the L1 (`inside`), as 0, 8, 16, "
+               "32, 64, 100, 132, 164, 196 or 228 KiB. Each block then takes another KiB.")),
 
     whole("gpu.scalar_l1", "size_KiB", counts, OF_MACHINE(gpu.scalar_l1.bytes),
           "The size of a "
@@ -240,8 +246,23 @@ constexpr std::array key_list{
            "The rate of all banks together."),
     preset("0",
            number("gpu.l2", "write_GB_per_s", not_negative, OF_MACHINE(gpu.l2.write_bytes_per_s),
+<<<<<<< HEAD
                   "The rate at which all banks together accept stored data. 0 means the rate of "
                   "`bandwidth_GB_per_s`.")),
+=======
+                  "The rate at which all banks together take stored data. 0 means the rate "
+                  "of `bandwidth_GB_per_s`.")),
+    preset("1",
+           whole("gpu.l2", "parts", {1, 2, false}, OF_MACHINE(gpu.l2.parts),
+                 "The equal parts of the L2. Each part is beside an equal part of the compute "
+                 "units and of the memory's channels, and caches what its compute units load.")),
+    preset("0", number("gpu.l2", "far_latency_ns", not_negative, OF_MACHINE(gpu.l2.far_latency_ps),
+                       "The time that a load takes longer if its line's memory is beside the other "
+                       "part, and its own part does not have the line.")),
+    preset("0", number("gpu.l2", "far_GB_per_s", not_negative, OF_MACHINE(gpu.l2.far_bytes_per_s),
+                       "The rate of loads that find their data in the other part. 0 means that "
+                       "nothing limits it.")),
+>>>>>>> a164e648 (A simulated L2 may have two parts, and shared memory may come out of the L1)
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
                        "The rate of requests of all banks together, whatever their size. 0 means "
                        "that only bytes count.")),

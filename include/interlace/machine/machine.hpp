@@ -30,8 +30,15 @@ struct cache {
   // For the L1 only. If true, a miss whose set has only lines in flight waits for one of these
   // lines, and later loads wait, too. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
+  // For the L1 only: whether a kernel's shared memory comes out of the L1's bytes.
+  bool holds_shared = false;
   // For the L2 only: the rate at which all banks together take stored bytes. 0 means bytes_per_s.
   double write_bytes_per_s = 0;
+  // For the L2 only: equal parts, each beside an equal part of the compute units. A part caches
+  // what its compute units load. Each line has a home part, whose channels are those of the line.
+  std::uint32_t parts = 1;
+  std::uint64_t far_latency_ps = 0;  // what a line's home adds to the latency if it is another part
+  double far_bytes_per_s = 0;        // rate of data that is found in other parts; 0 means no limit
   // For the L2 only: the rate of requests of all banks together, for requests of any size. 0 means
   // that only bytes count.
   double requests_per_s = 0;

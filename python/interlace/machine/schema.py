@@ -99,6 +99,10 @@ class L1(Table, frozen=True, kw_only=True):
     # What a miss does if all lines of its set are in flight. `displaces`: the miss displaces one of
     # these lines. `stalls`: the miss and all later loads wait.
     full_set: Literal["displaces", "stalls"] = "displaces"
+    # Whether the shared memory of the blocks that fit on a compute unit is a memory of its own
+    # (`apart`), or comes out of the size of the L1 (`inside`), as 0, 8, 16, 32, 64, 100, 132, 164,
+    # 196 or 228 KiB. Each block then takes another KiB.
+    shared_memory: Literal["apart", "inside"] = "apart"
 
 
 class ScalarL1(Table, frozen=True, kw_only=True):
@@ -138,6 +142,14 @@ class L2(Table, frozen=True, kw_only=True):
     # The rate at which all banks together accept stored data. 0 means the rate of
     # `bandwidth_GB_per_s`.
     write_GB_per_s: float = 0
+    # The equal parts of the L2. Each part is beside an equal part of the compute units and of the
+    # memory's channels, and caches what its compute units load.
+    parts: int = 1
+    # The time that a load takes longer if its line's memory is beside the other part, and its own
+    # part does not have the line.
+    far_latency_ns: float = 0
+    # The rate of loads that find their data in the other part. 0 means that nothing limits it.
+    far_GB_per_s: float = 0
     # The rate of requests of all banks together, whatever their size. 0 means that only bytes
     # count.
     requests_MHz: float = 0
@@ -575,6 +587,7 @@ KEYS = (
     Key("gpu.l1", "write_policy", "choice", 1, choices=("through", "back",)),
     Key("gpu.l1", "set_index", "choice", 1, need="preset", choices=("hashed", "modulo",)),
     Key("gpu.l1", "full_set", "choice", 1, need="preset", choices=("displaces", "stalls",)),
+    Key("gpu.l1", "shared_memory", "choice", 1, need="preset", choices=("apart", "inside",)),
     Key("gpu.scalar_l1", "size_KiB", "whole", 1024, 1, 1048576),
     Key("gpu.scalar_l1", "ways", "whole", 1, 1, 1048576),
     Key("gpu.scalar_l1", "compute_units", "whole", 1, 1, 1048576),
@@ -588,6 +601,9 @@ KEYS = (
     Key("gpu.l2", "outstanding_lines_per_bank", "whole", 1, 1, 65535),
     Key("gpu.l2", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
     Key("gpu.l2", "write_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
+    Key("gpu.l2", "parts", "whole", 1, 1, 2, need="preset"),
+    Key("gpu.l2", "far_latency_ns", "number", 1000, 0, 1000000000, need="preset"),
+    Key("gpu.l2", "far_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "write_policy", "choice", 1, choices=("through", "back",)),
     Key("gpu.l2", "atomics_per_clock_per_bank", "whole", 1, 1, 1048576),

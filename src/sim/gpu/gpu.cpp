@@ -21,6 +21,11 @@ constexpr std::uint32_t part_shift = 48;
 // The number of warps in a block of a device-launched kernel. The block has 128 threads, like an
 // agent's block.
 constexpr std::uint32_t child_block_warps = 4;
+// The shared memory that GPUs of compute capability 9.0 take from the L1, and what each block takes
+// besides its own shared memory (CUDA C++ Programming Guide).
+constexpr std::uint64_t kib = 1024;
+constexpr std::array<std::uint64_t, 10> shared_sizes_kib{0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
+constexpr std::uint64_t shared_of_system = kib;
 }  // namespace
 
 gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& addresses,
@@ -40,6 +45,7 @@ gpu::gpu(std::uint32_t index, const machine::gpu& config, const address_map& add
                  config.issue.special_latency},
       shuffle_latency_(config.issue.shuffle_latency == 0 ? config.l1.hit_latency_ps
                                                          : clocks(config.issue.shuffle_latency)),
+      l1_bytes_(config.l1.bytes),
       vote_latency_(clocks(config.issue.vote_latency)),
       reduction_latency_(clocks(config.issue.reduction_latency)),
       shared_latency_(config.issue.shared_latency == 0 ? config.l1.hit_latency_ps
@@ -106,7 +112,9 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     const std::uint32_t rest = taken < config_.max_warps ? (config_.max_warps - taken) / own : 0;
     fit = std::clamp<std::uint64_t>(rest, 1, fit);
   }
-  if (shape.shared_bytes > 0) fit = std::min(fit, config_.shared_bytes / shape.shared_bytes);
+  const std::uint64_t shared =
+      shape.shared_bytes + (config_.l1.holds_shared ? shared_of_system : 0);
+  if (shared > 0) fit = std::min(fit, config_.shared_bytes / shared);
   if (config_.registers != 0 && record.code.registers != 0) {
     fit = std::min<std::uint64_t>(fit, blocks_with_registers(record.code.registers, own));
   }
@@ -117,6 +125,7 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
                       " bytes of shared memory does not fit a compute unit of " + config_.model);
   }
   fit_ = static_cast<std::uint32_t>(fit);
+  if (config_.l1.holds_shared) resize_l1s(fit * shared);
   // The memory of the previous kernel's programs is reused.
   free_blocks_.resize(blocks_.size());
   std::iota(free_blocks_.rbegin(), free_blocks_.rend(), 0U);
@@ -151,6 +160,17 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
     }
   }
   check_kernel_end();
+}
+
+void gpu::resize_l1s(std::uint64_t shared) {
+  const auto* taken = std::find_if(shared_sizes_kib.begin(), shared_sizes_kib.end() - 1,
+                                   [&](std::uint64_t size) { return size * kib >= shared; });
+  machine::cache rest = config_.l1;
+  const std::uint64_t least = std::uint64_t{rest.ways} * rest.line_bytes;
+  rest.bytes = std::max(least, rest.bytes - std::min(rest.bytes, *taken * kib));
+  if (rest.bytes == l1_bytes_) return;
+  l1_bytes_ = rest.bytes;
+  for (compute_unit& u : units_) u.l1 = cache(rest);
 }
 
 // Returns the number of blocks of `warps` warps for which a compute unit has registers. Each
@@ -405,9 +425,14 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     }
     case instruction_kind::vote:
     case instruction_kind::reduce: {
+      // A vote is two integer operations, and the lanes for special operations make reductions.
+      const bool votes = i.kind == instruction_kind::vote;
+      const operation lanes = votes ? operation::integer : operation::special;
+      const picoseconds busy = pipe_time_of(lanes, votes ? 2 : 1);
       const picoseconds issued = own.issue.reserve(now, issue_time_of(1));
+      const picoseconds begun = own.pipes[static_cast<std::size_t>(lanes)].reserve(issued, busy);
       w.ready = w.issues =
-          issued + (i.kind == instruction_kind::vote ? vote_latency_ : reduction_latency_);
+          std::max(begun + busy, issued + (votes ? vote_latency_ : reduction_latency_));
       break;
     }
     case instruction_kind::publish: {
@@ -1148,8 +1173,9 @@ void gpu::handle(const event& e) {
       return issue_again(e.a, static_cast<std::uint32_t>(e.b));
     case event_kind::load_at_l2: {
       const line_access l = line_access::unpack(e.b);
-      return push(memory_.read(e.time, l.line(), l.sectors()) + half_l2_, event_kind::load_done,
-                  e.a, e.b);
+      return push(
+          memory_.read(e.time, l.line(), l.sectors(), memory_.beside(e.a >> 16U)) + half_l2_,
+          event_kind::load_done, e.a, e.b);
     }
     case event_kind::load_done:
       return load_done(e.a >> 16U, e.a & 0xffffU, line_access::unpack(e.b));
@@ -1174,8 +1200,11 @@ void gpu::handle(const event& e) {
 void gpu::store_at_l2(const event& e) {
   const line_access l = line_access::unpack(e.b);
   const std::uint32_t lanes = e.a & 0xffffU;
+  const std::uint32_t unit = e.a >> 16U;
+  const std::uint32_t part =
+      unit == foreign_unit ? memory_.home_of(l.line()) : memory_.beside(unit);
   const picoseconds taken = lanes != 0 ? memory_.atomic(e.time, l.line(), lanes)
-                                       : memory_.write(e.time, l.line(), l.sectors());
+                                       : memory_.write(e.time, l.line(), l.sectors(), part);
   // For a store of another GPU, no compute unit here holds an entry.
   if (e.a >> 16U == foreign_unit) return;
   stores_arrived_ = std::max(stores_arrived_, taken);

@@ -282,6 +282,9 @@ class gpu {
   // block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
+  // Gives the L1s the bytes that kernels leave whose resident blocks have `shared` bytes of shared
+  // memory.
+  void resize_l1s(std::uint64_t shared);
   std::uint32_t blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const;
   // Distributes the blocks over the units in the way that the dispatch says. At most `fit_` blocks
   // fit on a unit at a time.
@@ -393,6 +396,7 @@ class gpu {
   std::array<std::uint32_t, operation_kinds> rates_;
   std::array<double, operation_kinds> latencies_;  // in clocks
   picoseconds shuffle_latency_;
+  std::uint64_t l1_bytes_;
   picoseconds vote_latency_;
   picoseconds reduction_latency_;
   picoseconds shared_latency_;

@@ -5,10 +5,13 @@
 
 namespace interlace::sim {
 
+namespace {
+constexpr std::uint8_t all_sectors = 0xff;
+}  // namespace
+
 memory::memory(const machine::gpu& g)
     : config_(g),
       line_shift_(static_cast<std::uint32_t>(__builtin_ctz(g.l2.line_bytes))),
-      tags_(g.l2),
       banks_(std::max(1U, g.l2.banks)),
       channels_(std::max(1U, g.dram.channels)) {
   const auto ps = [](double seconds) {
@@ -27,13 +30,21 @@ memory::memory(const machine::gpu& g)
   };
   request_at_bank_ = each(g.l2.requests_per_s, banks_.size());
   request_at_channel_ = each(g.dram.requests_per_s, channels_.size());
+  sector_between_parts_ = g.l2.far_bytes_per_s == 0 ? 0 : ps(sector / g.l2.far_bytes_per_s);
+  make_tags();
   atomic_at_bank_ = ps(1.0 / (g.clock_hz * std::max(1U, g.atomic_ops_per_clock_per_bank)));
 }
 
-cache::line& memory::line_for(picoseconds time, std::uint64_t line) {
-  if (cache::line* hit = tags_.find(line)) return *hit;
+void memory::make_tags() {
+  machine::cache part = config_.l2;
+  part.bytes /= part.parts;
+  tags_.assign(part.parts, cache(part));
+}
+
+cache::line& memory::line_for(picoseconds time, std::uint64_t line, std::uint32_t part) {
+  if (cache::line* hit = tags_[part].find(line)) return *hit;
   cache::victim v;
-  cache::line& l = tags_.allocate(line, v);
+  cache::line& l = tags_[part].allocate(line, v);
   if (v.dirty != 0) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
     const picoseconds start = channel_of(v.address).reserve(time, sectors * written_at_channel_);
@@ -64,27 +75,67 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
   return done;
 }
 
-picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+picoseconds memory::fetch_from_home(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds busy = at_bank(n);
+  // Reservations are made now, although the request is on its way. Otherwise the bank would seem
+  // busy to requests that reach it before this one.
   const picoseconds start = bank_of(line).port.reserve(time, busy);
-  cache::line& l = line_for(start, line);
+  cache::line& l = line_for(start, line, home_of(line));
+  const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
+  if (missing != 0) {
+    l.ready = std::max(l.ready,
+                       fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
+    l.valid = static_cast<std::uint8_t>(l.valid | missing);
+    return std::max(start + busy, l.ready) + config_.l2.far_latency_ps;
+  }
+  const picoseconds passed = between_parts_.reserve(start, n * sector_between_parts_);
+  return std::max(passed + n * sector_between_parts_, std::max(start + busy, l.ready)) +
+         config_.l2.far_latency_ps;
+}
+
+void memory::drop_copies(std::uint64_t line, std::uint8_t sectors, std::uint32_t writer) {
+  const std::uint32_t home = home_of(line);
+  for (std::uint32_t part = 0; part < tags_.size(); ++part) {
+    if (part == home || part == writer) continue;
+    if (cache::line* copy = tags_[part].find(line)) {
+      copy->valid = static_cast<std::uint8_t>(copy->valid & ~sectors);
+    }
+  }
+}
+
+picoseconds memory::read(picoseconds time, std::uint64_t line, std::uint8_t sectors,
+                         std::uint32_t part) {
+  const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
+  const picoseconds busy = at_bank(n);
+  const picoseconds start = bank_of(line, part).port.reserve(time, busy);
+  cache::line& l = line_for(start, line, part);
   const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);
   ++reads_;
   if (missing == 0) ++read_hits_;
   if (missing != 0) {
-    l.ready = std::max(l.ready,
-                       fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing))));
+    const picoseconds done =
+        part == home_of(line)
+            ? fetch(start, line, static_cast<std::uint32_t>(__builtin_popcount(missing)))
+            : fetch_from_home(start, line, missing);
+    l.ready = std::max(l.ready, done);
     l.valid = static_cast<std::uint8_t>(l.valid | missing);
   }
   return std::max(start + busy, l.ready);
 }
 
-picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sectors,
+                          std::uint32_t part) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds busy = std::max(request_at_bank_, n * written_at_bank_);
   const picoseconds start = bank_of(line).port.reserve(time, busy);
-  keep(line_for(start, line), sectors);
+  const std::uint32_t home = home_of(line);
+  keep(line_for(start, line, home), sectors);
+  if (part != home) {
+    cache::line& copy = line_for(start, line, part);
+    copy.valid = static_cast<std::uint8_t>(copy.valid | sectors);
+  }
+  drop_copies(line, sectors, part);
   if (!config_.l2.write_back) {
     channel_of(line).reserve(start, n * written_at_channel_);
     dram_bytes_ += n * config_.l2.sector_bytes;
@@ -95,6 +146,7 @@ picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sec
 picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes) {
   const picoseconds busy = lanes * atomic_at_bank_;
   const picoseconds start = bank_of(line).port.reserve(time, busy);
+  drop_copies(line, all_sectors, home_of(line));
   return std::max(read(time, line, 1), start + busy);
 }
 
@@ -121,7 +173,7 @@ void memory::each_line(std::uint64_t address, std::uint64_t bytes, const Visit& 
 picoseconds memory::stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes) {
   picoseconds done = time;
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
-    const cache::line* hit = tags_.find(line);
+    const cache::line* hit = tags_[home_of(line)].find(line);
     if (hit != nullptr) {
       const auto held = static_cast<std::uint32_t>(__builtin_popcount(hit->valid & sectors));
       const picoseconds busy = held * sector_at_bank_;
@@ -150,9 +202,10 @@ picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t
                           bool& missed) {
   std::uint64_t fetched = 0;  // number of sectors that memory must deliver
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
-    cache::line& l = line_for(time, line);
+    cache::line& l = line_for(time, line, home_of(line));
     if (writes) {
       keep(l, sectors);
+      drop_copies(line, sectors, home_of(line));
       if (config_.l2.write_back) return;
     }
     const auto missing = writes ? sectors : static_cast<std::uint8_t>(sectors & ~l.valid);
@@ -173,28 +226,33 @@ picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t
 
 void memory::appear(std::uint64_t address, std::uint64_t bytes) {
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
-    cache::line* l = tags_.find(line);
+    cache& tags = tags_[home_of(line)];
+    cache::line* l = tags.find(line);
     cache::victim displaced;
-    if (l == nullptr) l = &tags_.allocate(line, displaced);
+    if (l == nullptr) l = &tags.allocate(line, displaced);
     keep(*l, sectors);
+    drop_copies(line, sectors, home_of(line));
   });
 }
 
 void memory::resize(picoseconds time, std::uint64_t bytes) {
-  stream_all(time, 0, tags_.dirty_sectors() * config_.l2.sector_bytes);
+  flush(time);
   config_.l2.bytes = bytes;
-  tags_ = cache(config_.l2);
+  make_tags();
 }
 
 picoseconds memory::flush(picoseconds time) {
-  const picoseconds done = stream_all(time, 0, tags_.dirty_sectors() * config_.l2.sector_bytes);
-  tags_.invalidate();
+  std::uint64_t dirty = 0;
+  for (const cache& part : tags_) dirty += part.dirty_sectors();
+  const picoseconds done = stream_all(time, 0, dirty * config_.l2.sector_bytes);
+  for (cache& part : tags_) part.invalidate();
   return done;
 }
 
 void memory::drop(std::uint64_t address, std::uint64_t bytes) {
-  each_line(address, bytes,
-            [&](std::uint64_t line, std::uint8_t /*sectors*/) { tags_.erase(line); });
+  each_line(address, bytes, [&](std::uint64_t line, std::uint8_t /*sectors*/) {
+    for (cache& part : tags_) part.erase(line);
+  });
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored) {

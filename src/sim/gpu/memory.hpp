@@ -17,12 +17,28 @@ class memory {
  public:
   explicit memory(const machine::gpu& g);
 
-  // Requests sectors of a line. Returns the time when the bank can send the sectors on. All times
-  // are times at the bank.
-  picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors);
+  // The part of the L2 beside a compute unit. Neighbouring pairs of units are beside different
+  // parts.
+  std::uint32_t beside(std::uint32_t unit) const {
+    return unit / 2 % static_cast<std::uint32_t>(tags_.size());
+  }
+  // The part of the L2 whose memory has the line.
+  std::uint32_t home_of(std::uint64_t line) const {
+    return static_cast<std::uint32_t>(pick(hash(line) >> 32U, tags_.size()));
+  }
+
+  // Requests sectors of a line from a part of the L2. Returns the time when the bank can send the
+  // sectors on. All times are times at the bank.
+  picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors, std::uint32_t part);
+  picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+    return read(time, line, sectors, home_of(line));
+  }
   // Returns the time when the bank has taken the store. The store's place in the sender's queue is
-  // then free.
-  picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors);
+  // then free. The line's home keeps the data, and so does the part `part`, which passes it on.
+  picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors, std::uint32_t part);
+  picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
+    return write(time, line, sectors, home_of(line));
+  }
   picoseconds atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes);
   // Reads a range for a copy engine. Returns the time when the engine has the whole range. Lines
   // that are in the cache are read from the cache. A miss does not allocate a line.
@@ -59,7 +75,7 @@ class memory {
   // dirty data to another place.
   void drop(std::uint64_t address, std::uint64_t bytes);
 
-  void prefetch(std::uint64_t line) const { tags_.prefetch(line); }
+  void prefetch(std::uint64_t line) const { tags_[home_of(line)].prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }
   // The first function returns the number of loads and atomics so far. The second returns how many
@@ -75,6 +91,12 @@ class memory {
   // The hash sends consecutive lines, and lines at power-of-two strides, to different banks and
   // channels.
   bank& bank_of(std::uint64_t line) { return banks_[pick(hash(line) >> 32U, banks_.size())]; }
+  // The bank of a line, or of a copy of the line, in this part.
+  bank& bank_of(std::uint64_t line, std::uint32_t part) {
+    const std::size_t of_part = banks_.size() / tags_.size();
+    const std::size_t own = pick(hash(line) >> 32U, banks_.size());
+    return banks_[tags_.size() == 1 ? own : own % of_part + part * of_part];
+  }
   resource& channel_of(std::uint64_t line) {
     return channels_[pick(hash(line) & 0xffffffffU, channels_.size())];
   }
@@ -87,13 +109,21 @@ class memory {
   void each_line(std::uint64_t address, std::uint64_t bytes, const Visit& visit) const;
   void keep(cache::line& l, std::uint8_t sectors) const;
   picoseconds fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors);
-  cache::line& line_for(picoseconds time, std::uint64_t line);
+  cache::line& line_for(picoseconds time, std::uint64_t line, std::uint32_t part);
+  // Fetches sectors of a line that the part `part` does not have from the line's home. Returns the
+  // time when the part has them.
+  picoseconds fetch_from_home(picoseconds time, std::uint64_t line, std::uint8_t sectors);
+  // The home of a line has new data in these sectors, so copies in other parts, except for the part
+  // `writer`, are no longer valid.
+  void drop_copies(std::uint64_t line, std::uint8_t sectors, std::uint32_t writer);
+  void make_tags();
 
   machine::gpu config_;
   std::uint32_t line_shift_;
-  cache tags_;
+  std::vector<cache> tags_;  // of each part of the L2
   std::vector<bank> banks_;
   std::vector<resource> channels_;
+  resource between_parts_;
   // The time that a bank or a channel needs for a request of `sectors` sectors.
   picoseconds at_bank(std::uint32_t sectors) const {
     return std::max(request_at_bank_, sectors * sector_at_bank_);
@@ -108,6 +138,7 @@ class memory {
   picoseconds written_at_bank_ = 0;  // for a sector that is stored
   picoseconds written_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;
+  picoseconds sector_between_parts_ = 0;
   std::uint64_t dram_bytes_ = 0;
   std::uint64_t reads_ = 0;
   std::uint64_t read_hits_ = 0;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "sim/described.hpp"
@@ -93,6 +94,112 @@ TEST(memory, behind_a_cache_that_writes_through) {
   EXPECT_EQ(m.dram_bytes(), 4 * line);
   m.read(0, 4096, all);
   EXPECT_EQ(m.dram_bytes(), 4 * line);
+}
+
+// --- an L2 of two parts
+
+machine::gpu in_parts() {
+  machine::gpu g = described();
+  g.l2.parts = 2;
+  g.l2.far_latency_ps = 80'000;
+  return g;
+}
+
+// A line whose home is the first part.
+std::uint64_t at_first(const memory& m) {
+  std::uint64_t address = 4096;
+  while (m.home_of(address) != 0) address += line;
+  return address;
+}
+
+TEST(memory, pairs_of_compute_units_are_beside_the_parts_in_turn) {
+  const memory m(in_parts());
+  EXPECT_EQ(m.beside(0), 0U);
+  EXPECT_EQ(m.beside(1), 0U);
+  EXPECT_EQ(m.beside(2), 1U);
+  EXPECT_EQ(m.beside(4), 0U);
+  EXPECT_EQ(memory(described()).beside(2), 0U);
+}
+
+TEST(memory, a_part_caches_what_it_loads_from_the_other) {
+  memory m(in_parts());
+  const std::uint64_t address = at_first(m);
+  constexpr picoseconds hit = 4 * 640;
+  const picoseconds fetched = m.read(0, address, all, 0);
+  picoseconds now = 10 * fetched;
+  EXPECT_EQ(m.read(now, address, all, 0), now + hit);
+  EXPECT_EQ(m.read(now, address, all, 1), now + hit + hit + 80'000);
+  now *= 2;
+  EXPECT_EQ(m.read(now, address, all, 1), now + hit);
+  EXPECT_EQ(m.dram_bytes(), line);
+}
+
+TEST(memory, data_of_the_other_parts_memory_takes_the_way_there_too) {
+  memory near(in_parts());
+  memory far(in_parts());
+  const std::uint64_t address = at_first(near);
+  EXPECT_EQ(far.read(0, address, all, 1), near.read(0, address, all, 0) + 80'000 + 4 * 640);
+  EXPECT_EQ(far.dram_bytes(), line);
+}
+
+TEST(memory, a_store_ends_copies_in_other_parts) {
+  memory m(in_parts());
+  const std::uint64_t address = at_first(m);
+  constexpr picoseconds hit = 4 * 640;
+  auto takes = [&, now = picoseconds{0}](std::uint32_t part) mutable {
+    now += 100'000'000;
+    return m.read(now, address, all, part) - now;
+  };
+  takes(0);
+  takes(1);
+  EXPECT_EQ(takes(1), hit);
+  m.write(1'000'000'000, address, all, 0);
+  EXPECT_EQ(takes(0), hit);
+  EXPECT_GT(takes(1), 80'000U);  // once
+  EXPECT_EQ(takes(1), hit);
+  // The part that passes a store on keeps the data, too.
+  m.write(2'000'000'000, address, all, 1);
+  EXPECT_EQ(takes(1), hit);
+  EXPECT_EQ(takes(0), hit);
+  m.atomic(3'000'000'000, address, 1);
+  EXPECT_GT(takes(1), 80'000U);
+}
+
+TEST(memory, data_that_both_parts_load_takes_place_in_both) {
+  machine::gpu g = in_parts();
+  g.l2.bytes = 1U << 20U;
+  g.l2.ways = 16;
+  const auto misses = [&](std::uint32_t parts) {
+    g.l2.parts = parts;
+    memory m(g);
+    picoseconds now = 0;
+    for (std::uint32_t pass = 0; pass < 2; ++pass) {
+      for (std::uint64_t at = 0; at < 3U << 18U; at += line) {
+        for (const std::uint32_t unit : {0U, 2U}) m.read(now += 1000, at, all, m.beside(unit));
+      }
+    }
+    return m.reads() - m.read_hits();
+  };
+  EXPECT_EQ(misses(1), (3U << 18U) / line);
+  EXPECT_GT(misses(2), 3 * (3U << 18U) / line);
+}
+
+TEST(memory, data_between_parts_has_a_rate) {
+  machine::gpu g = in_parts();
+  const auto time_of = [&](double rate) {
+    g.l2.far_bytes_per_s = rate;
+    memory m(g);
+    for (std::uint64_t at = 0; at < 256 * line; at += line) m.write(0, at, all, 0);
+    picoseconds last = 0;
+    constexpr picoseconds later = 1'000'000'000;
+    for (std::uint64_t at = 0; at < 256 * line; at += line) {
+      last = std::max(last, m.read(later, at, all, 1));
+    }
+    return static_cast<double>(last - later) * 1e-12;
+  };
+  // About half of the lines have their home in the first part.
+  EXPECT_NEAR(time_of(10e9), 128 * line / 10e9, 0.3 * 128 * line / 10e9);
+  EXPECT_LT(time_of(0), 0.5 * time_of(10e9));
 }
 
 }  // namespace

@@ -232,6 +232,40 @@ TEST(sub_core, loops_have_as_many_loads_in_flight_as_they_are_unrolled) {
   EXPECT_GT(time_of(1), 4 * 1000);  // four groups of two
 }
 
+// Each block loads the same `lines` lines twice, beside shared memory that it does not use.
+struct lines_twice {
+  local<const float> data;
+  std::uint32_t lines = 0;
+  template <class Block>
+  void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto k : lane.range(0U, 2 * lines)) lane.load(data, k % lines * 32 + lane.index());
+    });
+  }
+};
+
+TEST(sub_core, shared_memory_may_come_out_of_the_l1) {
+  auto m = unit();
+  m.gpu.l1.bytes = 256U << 10U;
+  m.gpu.shared_bytes = 228U << 10U;
+  m.gpu.l1.mshrs = 4096;
+  m.gpu.max_warps = 64;
+  const auto l2_loads = [&](bool inside, std::uint32_t shared) {
+    m.gpu.l1.holds_shared = inside;
+    node on(m, 1, [] {});
+    constexpr std::uint32_t lines = 1200;  // 150 KiB
+    const auto data = on.allocate<float>(0, lines * 32);
+    const local<const float> from{data.data, data.size};
+    return on.run([&] { on.launch(0, lines_twice{from, lines}, {1, 32, shared}); }).time_s;
+  };
+  const double fits = l2_loads(false, 8192);
+  EXPECT_DOUBLE_EQ(l2_loads(false, 32768), fits);
+  // One KiB of each of 32 blocks: 32 KiB.
+  EXPECT_DOUBLE_EQ(l2_loads(true, 0), fits);
+  // 25 blocks of 9 KiB: 228 KiB, which leave 28 KiB for the L1.
+  EXPECT_GT(l2_loads(true, 8192), 1.3 * fits);
+}
+
 struct address_loads {
   local<const float> data;
   template <class Block>
