@@ -246,12 +246,8 @@ constexpr std::array key_list{
            "The rate of all banks together."),
     preset("0",
            number("gpu.l2", "write_GB_per_s", not_negative, OF_MACHINE(gpu.l2.write_bytes_per_s),
-<<<<<<< HEAD
                   "The rate at which all banks together accept stored data. 0 means the rate of "
                   "`bandwidth_GB_per_s`.")),
-=======
-                  "The rate at which all banks together take stored data. 0 means the rate "
-                  "of `bandwidth_GB_per_s`.")),
     preset("1",
            whole("gpu.l2", "parts", {1, 2, false}, OF_MACHINE(gpu.l2.parts),
                  "The equal parts of the L2. Each part is beside an equal part of the compute "
@@ -262,7 +258,6 @@ constexpr std::array key_list{
     preset("0", number("gpu.l2", "far_GB_per_s", not_negative, OF_MACHINE(gpu.l2.far_bytes_per_s),
                        "The rate of loads that find their data in the other part. 0 means that "
                        "nothing limits it.")),
->>>>>>> a164e648 (A simulated L2 may have two parts, and shared memory may come out of the L1)
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
                        "The rate of requests of all banks together, whatever their size. 0 means "
                        "that only bytes count.")),
