@@ -138,7 +138,7 @@ TEST(memory, data_of_the_other_parts_memory_takes_the_way_there_too) {
   memory near(in_parts());
   memory far(in_parts());
   const std::uint64_t address = at_first(near);
-  EXPECT_EQ(far.read(0, address, all, 1), near.read(0, address, all, 0) + 80'000 + 4 * 640);
+  EXPECT_EQ(far.read(0, address, all, 1), near.read(0, address, all, 0) + 80'000);
   EXPECT_EQ(far.dram_bytes(), line);
 }
 
@@ -146,22 +146,24 @@ TEST(memory, a_store_ends_copies_in_other_parts) {
   memory m(in_parts());
   const std::uint64_t address = at_first(m);
   constexpr picoseconds hit = 4 * 640;
-  auto takes = [&, now = picoseconds{0}](std::uint32_t part) mutable {
-    now += 100'000'000;
+  picoseconds now = 0;
+  const auto later = [&] { return now += 100'000'000; };
+  const auto takes = [&](std::uint32_t part) {
+    later();
     return m.read(now, address, all, part) - now;
   };
   takes(0);
   takes(1);
   EXPECT_EQ(takes(1), hit);
-  m.write(1'000'000'000, address, all, 0);
+  m.write(later(), address, all, 0);
   EXPECT_EQ(takes(0), hit);
   EXPECT_GT(takes(1), 80'000U);  // once
   EXPECT_EQ(takes(1), hit);
   // The part that passes a store on keeps the data, too.
-  m.write(2'000'000'000, address, all, 1);
+  m.write(later(), address, all, 1);
   EXPECT_EQ(takes(1), hit);
   EXPECT_EQ(takes(0), hit);
-  m.atomic(3'000'000'000, address, 1);
+  m.atomic(later(), address, 1);
   EXPECT_GT(takes(1), 80'000U);
 }
 
@@ -181,7 +183,7 @@ TEST(memory, data_that_both_parts_load_takes_place_in_both) {
     return m.reads() - m.read_hits();
   };
   EXPECT_EQ(misses(1), (3U << 18U) / line);
-  EXPECT_GT(misses(2), 3 * (3U << 18U) / line);
+  EXPECT_GE(misses(2), 3 * (3U << 18U) / line);
 }
 
 TEST(memory, data_between_parts_has_a_rate) {
