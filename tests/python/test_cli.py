@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -19,6 +20,7 @@ from interlace.base.installation import built, built_without_cuda
 from interlace.base.interrupts import INTERRUPTED
 from interlace.base.version import version
 from interlace.cli import main as cli
+from interlace.cli.bench import COMMANDS as BENCHES
 from interlace.machine.shipped import shipped_machines
 from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import option_of
@@ -270,6 +272,12 @@ def test_help_and_version(run: Run) -> None:
     assert ran.code == 0
     assert "-n, --iterations N" in ran.out
     assert "-w, --warmup N" in ran.out
+
+
+def test_help_states_each_default_once(run: Run) -> None:
+    for words in (*([name] for name in cli.commands()), *(["bench", name] for name in BENCHES)):
+        text = " ".join(run(*words, "--help").out.split())
+        assert re.findall(r"\[default: ([^\]]*)\] \[default: \1\]", text) == [], words
 
 
 def test_only_commands_that_exist_are_listed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

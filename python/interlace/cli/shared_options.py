@@ -21,7 +21,8 @@ Results = TypeVar("Results", bound=msgspec.Struct)
 
 def list_option(name: str, what: str, default: str) -> Any:
     """Return an option that takes a list, such as 2,4,8."""
-    return typer.Option(name, metavar="LIST", help=f"{what}  [default: {default}]")
+    text = f"{what}  [default: {default}]"
+    return typer.Option(name, metavar="LIST", help=text, show_default=False)
 
 
 def count_option(name: str, what: str, default: int, *short: str) -> Any:
