@@ -23,7 +23,7 @@ Row = dict[str, Any]
 
 
 def name_of(row: Row) -> str:
-    """How a table names a loader, with the version of the package where it is another's."""
+    """Return a loader's name in a table. Loaders of other projects have their package's version."""
     method = row["method"]
     if method in LIMITS:
         return LIMITS[method]
@@ -32,17 +32,17 @@ def name_of(row: Row) -> str:
 
 
 def rate(size: int, seconds: float | None) -> str:
-    """GB/s, or nothing."""
+    """Return the rate in GB/s, or an empty cell if there is no time."""
     return "" if seconds is None else f"{1e-9 * size / seconds:.1f}"
 
 
 def megabytes(size: int | None) -> str:
-    """MB, or nothing."""
+    """Return the size in MB, or an empty cell if there is no size."""
     return "" if size is None else f"{1e-6 * size:.0f}"
 
 
 def from_memory(results: dict[str, Any]) -> list[list[str]]:
-    """The rows of loads from memory by all cores, the fastest loader first."""
+    """Return the rows of loads from memory by all cores. The fastest loader comes first."""
     size, table = results["bytes"], []
     cores = results["machine"]["cores"]
     for place, words in PLACES.items():
@@ -62,7 +62,7 @@ def from_memory(results: dict[str, Any]) -> list[list[str]]:
 
 
 def by_cores(results: dict[str, Any]) -> list[list[str]]:
-    """The rows of loads by fewer cores, beside the cores' limit."""
+    """Return the rows of loads by fewer cores, beside the limit that these cores set."""
     size, table = results["bytes"], []
     asked = sorted({row["cores"] for row in results["rows"]})
     for place, words in PLACES.items():
@@ -80,7 +80,10 @@ def by_cores(results: dict[str, Any]) -> list[list[str]]:
 
 
 def from_disk(results: dict[str, Any]) -> list[list[str]]:
-    """The rows of loads from a disk, the fastest first, beside direct reads of all cores."""
+    """Return the rows of loads from a disk, beside direct reads by all cores.
+
+    The fastest loader comes first.
+    """
     size = results["bytes"]
     rows = {row["method"]: row for row in results["rows"] if row["place"] == "cold"}
     limit = rows.get("direct reads", {}).get("median_s")
@@ -92,7 +95,7 @@ def from_disk(results: dict[str, Any]) -> list[list[str]]:
 
 
 def to_gpus(results: dict[str, Any]) -> list[list[str]]:
-    """The rows of loads to one of two GPUs or to both."""
+    """Return the rows of loads to one of two GPUs, or to both."""
     size = results["bytes"]
     count = results["device"].count(",") + 1
     words = {1: "one", 2: "both"}.get(count, str(count))

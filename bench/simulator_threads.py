@@ -76,7 +76,7 @@ def write(asked: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Measure, print and write."""
+    """Measure the runs, print a table and write the results file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", default="1,4,16")
     parser.add_argument("--sizes", default="quick,larger")

@@ -26,7 +26,7 @@ HOST_HEAD = (
 
 
 def size(count: int) -> str:
-    """A number of bytes in the largest binary unit of which it is a multiple."""
+    """Return a number of bytes in the largest binary unit that divides the number."""
     for unit, shift in (("GiB", 30), ("MiB", 20)):
         if count % (1 << shift) == 0:
             return f"{count >> shift} {unit}"
@@ -38,7 +38,7 @@ def giga(rate: float | None) -> str:
 
 
 def gpu_cells(row: dict[str, Any]) -> list[str]:
-    """The cells of a table in GPU memory."""
+    """Return the cells of a row whose table is in GPU memory."""
     share = row["of_limit"]
     binned = row["bins"] != 0
     return [
@@ -52,7 +52,7 @@ def gpu_cells(row: dict[str, Any]) -> list[str]:
 
 
 def host_cells(row: dict[str, Any]) -> list[str]:
-    """The cells of a table in host memory."""
+    """Return the cells of a row whose table is in host memory."""
     return [
         size(row["table_bytes"]), f"{row['updates'] / 1e9:.2f} G", giga(row["sent_per_s"]),
         giga(row["stores_per_s"]), giga(row["atomics_per_s"]), giga(row["host_per_s"]),

@@ -288,7 +288,7 @@ def make(asked: list[str], architectures: str | None) -> None:
 
 
 def main() -> int:
-    """The command."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("version", nargs="*", choices=[[], *PYTHONS], help="a Python, 3.11 or 3.12")
     parser.add_argument(

@@ -407,7 +407,8 @@ def py_mechanisms(table: Table) -> str:
     lines += [
         "    families: tuple[tuple[str, ...], ...] = ()  # alternatives: names of parameters",
         "    variants: Variants | None = None",
-        '    only_if_named: str | None = None  # why a study leaves it out; follows "which"',
+        '    # Why a study leaves the mechanism out, as the words after "which".',
+        "    only_if_named: str | None = None",
         "    # Why a node does not have the mechanism. Messages put this text after the name of",
         "    # the mechanism. None means that the node has the mechanism.",
         *(f"    not_on_{node}: str | None = None" for node in NODES),

@@ -82,7 +82,7 @@ class Block:
 
 
 def pages() -> list[Path]:
-    """All tutorials."""
+    """Return all tutorials."""
     return sorted(page for page in FOLDER.glob("*.md") if page.name != "index.md")
 
 

@@ -85,7 +85,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    """A graph of 40 vertices. One vertex has no edge that leaves it."""
+    """Return a graph of 40 vertices. One vertex has no out-edge."""
     edges = [(i, (i * i + k) % 40) for i in range(39) for k in (1, 7, 12)]
     lines = [f"{i + 1} {j + 1}\n" for i, j in edges]
     head = "%%MatrixMarket matrix coordinate pattern general\n" + f"40 40 {len(lines)}\n"

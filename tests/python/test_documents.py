@@ -208,7 +208,7 @@ def test_a_page_has_the_table_of_the_files(script: str, page: str, rows: int) ->
 
 
 def rates_of_loads(name: str) -> set[str]:
-    """The rates in a file of loads, as documents write them."""
+    """Return the rates in a file of loads, written as in documents."""
     results = json.loads((ROOT / "bench/results" / name).read_text(encoding="utf-8"))
     return {f"{row['gb_per_s']:.1f}" for row in results["rows"]}
 

@@ -245,7 +245,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--data", "{folder}"], "{folder} is a directory; name a matrix file in it"),
     (
         ["--data", "{folder}/graph.el"],
-        "{folder}/graph.el: this ending is not a matrix's; known are .mtx and .mtx.gz",
+        "{folder}/graph.el: files of matrices end in .mtx or .mtx.gz; name such a file",
     ),
     (
         ["--data", "{folder}/weak.mtx", "--rows", "9"],

@@ -135,9 +135,9 @@ def test_kernels_that_store_less_side_by_side(
 
 
 def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
-    """Results and bytes stay the same.
+    """A machine that does not join neighbouring lanes' stores gives the same results and bytes.
 
-    The mechanism inline sends more packets, and a queue sends no more packets than before.
+    On this machine, the mechanism inline sends more packets, and a queue sends no more packets.
     """
     text = machine_text(load_machine("4x-gv100-pcie4"))
     old = "warp_width_lanes = 32"

@@ -16,7 +16,7 @@ Updates = list[tuple[int, int]]
 
 
 def decoded(packet: bytes) -> tuple[int, Updates]:
-    """The tag and the updates of a packet."""
+    """Return the tag and the updates of a packet."""
     base, count, offset_bytes, value_bytes, tag = struct.unpack_from("<QIBBH", packet)
     values = packet[16 : 16 + count * value_bytes]
     offsets = packet[16 + len(values) : 16 + len(values) + count * offset_bytes]

@@ -326,7 +326,7 @@ class Found:
         self, slower: str, faster: str, machine: str = OWN, gpus: int = FOUR,
         scale: int | None = None,
     ) -> float:  # fmt: skip
-        """The speedup of one mechanism over another one."""
+        """Return the speedup of one mechanism over another mechanism."""
         times = [self.run(how, machine, gpus, scale)["time_s"] for how in (slower, faster)]
         return float(times[0] / times[1])
 

@@ -25,7 +25,7 @@ class Variable(NamedTuple):
     """An environment variable that users may set."""
 
     used_by: str
-    default: str | None  # None means that there is no default, or that the meaning describes it
+    default: str | None  # None means that there is no default, or that `meaning` states the default
     meaning: str
     # this function raises UserError for an invalid value
     check: Callable[[str], None] = lambda _: None
@@ -217,7 +217,7 @@ def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -
 
 
 def cmake_prefix() -> Path:
-    """The folder in which find_package(interlace) looks."""
+    """Return the folder in which CMake's find_package(interlace) looks."""
     return _file("lib/cmake/interlace/interlaceConfig.cmake").parents[3]
 
 

@@ -256,7 +256,7 @@ class Group:
 
     @property
     def local_devices(self) -> list[int]:
-        """The devices of this process."""
+        """Return the devices of this process."""
         return list(self._group.local_devices)
 
     def ordinal(self, device: int) -> int:

@@ -246,7 +246,7 @@ class safe_open:  # noqa: N801
         ]
 
     def _rows(self, name: str, rows: slice | None) -> Entry:
-        """Some rows of a tensor, in the form of a tensor."""
+        """Return an entry that describes some rows of a tensor, as if they were a tensor."""
         number, entry = self._place(name)
         if rows is None:
             return entry

@@ -68,7 +68,7 @@ def build_library(header: Path, folder: Path) -> Path:
 
 
 def _development() -> tuple[Path, Path]:
-    """The static library and the folder of the headers of this installation."""
+    """Return the static library and the folder of headers that belong to this installation."""
     library, header = (
         installed("lib/libinterlace_core.a"),
         installed("include/interlace/kernel.hpp"),

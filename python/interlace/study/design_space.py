@@ -61,7 +61,7 @@ class DesignSpace:
 
     @property
     def keys(self) -> list[str]:
-        """The keys of all axes."""
+        """Return the keys of all axes."""
         return [key for axis in self.axes for key in axis.keys]
 
     def points(self) -> list[Point]:

@@ -231,7 +231,7 @@ class _Rows:
 
 
 def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
-    """The wire bytes of a measured run.
+    """Return the wire bytes of a measured run.
 
     The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
     NVLink counter `raw` counts every byte that left the GPUs. All bytes beyond the payload are

@@ -48,7 +48,7 @@ PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
 # A loader is given up if it takes longer than ANSWER_S and is slower than LEAST_BYTES_PER_S.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
-AFTER_LIMIT_S = 5  # seconds beyond the time allowed after which a loader is given up
+AFTER_LIMIT_S = 5  # a loader is ended when it is this many seconds over its time limit
 # A loader whose time is this many times the fastest loader's time is measured again, once, at the
 # end.
 SLOW = 3

@@ -83,7 +83,7 @@ class _Child:
             return
         if self.asked.framework == "torch":
             if not self.framework.cuda.is_initialized():
-                return  # imported only here, because the measurement includes the first use
+                return  # nothing to free; the measurement includes the first use of CUDA
             self._synchronize()
             self.framework.cuda.empty_cache()
         else:

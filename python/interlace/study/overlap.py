@@ -104,7 +104,7 @@ class Epochs:
 
     @property
     def time_s(self) -> float:
-        """The median."""
+        """Return the median time."""
         return statistics.median(self.epoch_s)
 
 

@@ -62,7 +62,7 @@ def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
 def row_of(
     size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]
 ) -> RelayRow:
-    """The row of one measurement."""
+    """Return the row of one measurement."""
     kernels = []
     for gpu, alone, beside in zip(
         gpus, found["alone_bytes_per_s"], found["beside_bytes_per_s"], strict=True

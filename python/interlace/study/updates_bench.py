@@ -76,7 +76,7 @@ class HostUpdatesRow(msgspec.Struct):
     pool_bytes: int
     threads: int
     send_per_s: float  # if the host drops all arriving updates
-    unpack_per_s: float  # if the host applies the updates in its slots, and the GPU sends nothing
+    unpack_per_s: float  # if the host applies updates that were sent before, and the GPU sends none
     busiest_share: float  # updates of the busiest thread over the mean of all threads
     link_per_s: float  # the rate that the link's bandwidth allows
     of_link: float

@@ -59,7 +59,7 @@ class Machine(msgspec.Struct, frozen=True):
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:
-        """Return the differences between the profile's machine and another one, as parts of a
+        """Return the differences between the profile's machine and another machine, as parts of a
         sentence.
         """
         if self.node != other.node:

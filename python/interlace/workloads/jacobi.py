@@ -211,7 +211,7 @@ def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
     if file.is_dir():
         raise UserError(f"{file} is a directory; name a matrix file in it.")
     if Path(stem).suffix.lower() != ".mtx":
-        raise UserError(f"{file}: this ending is not a matrix's; known are .mtx and .mtx.gz.")
+        raise UserError(f"{file}: files of matrices end in .mtx or .mtx.gz; name such a file.")
     try:
         return _load(file, stem[: -len(".mtx")], reading.read(file), seed)
     except MemoryError:
