@@ -114,7 +114,7 @@ def test_every_mechanism_makes_each_update_once(run: Run, tmp_path: Path) -> Non
     assert all(row["verified"] and row["max_error"] == 0 for row in rows.values())
     wire = {name: sum(row["wire"].values()) for name, row in rows.items()}
     assert wire[PACKED] < wire[INLINE]
-    # Three of four updates go to another GPU, with 8 B each. Some of them leave together.
+    # Three of four updates go to another GPU, with 8 B each. Some updates leave together.
     remote = 8 * 4 * 2048 * 3 / 4
     assert 0.7 * remote < rows[PACKED]["wire"]["useful"] < 1.1 * remote
 

@@ -118,9 +118,9 @@ class _Silence:
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._looked = -math.inf
-        self._seen: dict[
-            str, tuple[Any, float]
-        ] = {}  # for each worker: its own time of the last message, and this process's time
+        # From a worker's address to Dask's time of its last message, and to our time of the check
+        # that found this message.
+        self._seen: dict[str, tuple[Any, float]] = {}
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
