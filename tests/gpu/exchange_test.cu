@@ -467,7 +467,7 @@ TEST(failure_test, a_device_that_does_not_come_is_named) {
       node.run(
           [&] {
             node.exchange(total);
-            node.launch(1, delay{1'000'000'000}, {1, delay::threads, 0});
+            node.launch(1, delay{400'000'000}, {1, delay::threads, 0});
             for (int e = 0; e < 20; ++e) node.exchange(total);
           },
           o);

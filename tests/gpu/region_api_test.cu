@@ -53,7 +53,8 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
   for (std::uint64_t at = begin + blockIdx.x * tile; at < end; at += gridDim.x * tile) {
     const std::uint64_t last = at + tile < end ? at + tile : end;
     const bool chosen = at == begin + tile;
-    if (wrong == fault::stalls || wrong == fault::all_stall) wait_ns(300'000'000);
+    if (wrong == fault::stalls) wait_ns(150'000'000);
+    if (wrong == fault::all_stall) wait_ns(300'000'000);
     if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
     for (std::uint64_t i = at + threadIdx.x; i < last; i += blockDim.x) {
       if (chosen && wrong == fault::unwritten && i == at + 5) continue;
@@ -404,9 +405,9 @@ TEST(region_group, all_gpus_are_a_group) {
 
 TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   INTERLACE_NEED_GPUS(2);
-  program p(2, program::make_spec("polling", 20'000, 2048), 0.2);
+  program p(2, program::make_spec("polling", 20'000, 2048), 0.1);
   const std::string message = p.failure_of(fault::stalls);
-  EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
+  EXPECT_NE(message.find("GPU 0 waited 0.1 s for chunk"), std::string::npos) << message;
 }
 
 // The kernel ends without an exchange, so only streams wait for chunks.

@@ -150,13 +150,13 @@ TEST_P(announced_test, wrong_announcements_are_reported) {
 TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   INTERLACE_NEED_GPUS(2);
   auto options = options_for(2);
-  options.deadline_s = 0.2;
+  options.deadline_s = 0.1;
   for (const way how : {way{mechanism::polling}, way{mechanism::polling, kernel::agent_copy::bulk},
                         way{mechanism::copy_engine}}) {
     if (!gpu_test::why_not_copied(how.copy).empty()) continue;
     harness h(options, how, 20'000, 2048, 512);
     const std::string message = failure_of(h, fault::stalls);
-    EXPECT_NE(message.find("GPU 0 waited 0.2 s for chunk"), std::string::npos) << message;
+    EXPECT_NE(message.find("GPU 0 waited 0.1 s for chunk"), std::string::npos) << message;
   }
 }
 
