@@ -470,7 +470,7 @@ TEST(region_deadline, interlace_ps_shows_a_region_that_hangs) {
     EXPECT_NE(told.find("a group of 2 devices, of which this process has 0, 1"), std::string::npos)
         << told;
     EXPECT_NE(
-        told.find("region 0: device 1 has begun 2 epochs and exchanged 2; the last call was "),
+        told.find("region 0: device 1 has begun 2 epochs and exchanged 2; its last call was "),
         std::string::npos)
         << told;
     EXPECT_NE(told.find("GPU 0 waits for chunk 0 of region 0, whose counter is 0 and not "),

@@ -15,6 +15,7 @@ import interlace
 from interlace.base import activities, user_folder
 from interlace.base.errors import UserError
 from interlace.model.mechanism_table import POLLING
+from interlace.runtime import regions
 from interlace.runtime.regions import DeviceArray, Group, Region, dtype_name, stream_number
 
 
@@ -377,3 +378,12 @@ def test_communicators_are_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     Group.join(dist, ordinal=5)
     assert FakeGroup.joined[:3] == (0, 2, 5)
     assert FakeGroup.joined[3](b"y") == [b"y", b"y"]
+
+
+def test_the_last_call_of_each_device_is_told() -> None:
+    calls = regions._Calls("a", [0, 1])
+    calls.last[0] -= 100
+    assert [line.partition("; ")[2] for line in calls.lines()] == [
+        "its last call was 1 min 40 s ago",
+        "its last call was 0 s ago",
+    ]

@@ -303,13 +303,13 @@ class _Calls:
         self.region = region
         self.begun = dict.fromkeys(devices, 0)
         self.exchanged = dict.fromkeys(devices, 0)
-        self.last = time.time()
+        self.last = dict.fromkeys(devices, time.time())
 
     def lines(self) -> list[str]:
-        ago = duration(time.time() - self.last)
+        now = time.time()
         return [
             f"{self.region}: device {device} has begun {self.begun[device]} epochs and exchanged "
-            f"{self.exchanged[device]}; its last call was {ago} ago"
+            f"{self.exchanged[device]}; its last call was {duration(now - self.last[device])} ago"
             for device in self.begun
         ]
 
@@ -604,7 +604,7 @@ class Region:
         """
         self._region.begin(device, stream_number(stream))
         self._calls.begun[device] += 1
-        self._calls.last = time.time()
+        self._calls.last[device] = time.time()
 
     def exchange(self, device: int, stream: object = None) -> None:
         """End an epoch, after the kernels that write the back. The call enqueues and does not wait.
@@ -617,7 +617,7 @@ class Region:
         """
         self._region.exchange(device, stream_number(stream))
         self._calls.exchanged[device] += 1
-        self._calls.last = time.time()
+        self._calls.last[device] = time.time()
 
     def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
         """Return (begin, end) of each chunk of the device's part, in elements. The shape is (n,

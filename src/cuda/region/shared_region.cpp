@@ -308,8 +308,8 @@ std::string shared_region::calls() const {
   for (const std::uint32_t d : group_->local_devices()) {
     lines += label_ + ": device " + std::to_string(d) + " has begun " +
              std::to_string(calls_[d].begun.load()) + " epochs and exchanged " +
-             std::to_string(calls_[d].exchanged.load()) + "; the last call was " +
-             duration_text(seconds_now() - last_call_.load()) + " ago\n";
+             std::to_string(calls_[d].exchanged.load()) + "; its last call was " +
+             duration_text(seconds_now() - calls_[d].last.load()) + " ago\n";
   }
   return lines;
 }
@@ -471,7 +471,7 @@ barrier_arguments shared_region::barrier(const side& s) const {
 void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
   side& s = side_of(device);
   group_->check();
-  last_call_ = seconds_now();
+  calls_[device].last = seconds_now();
   if (s.begun) {
     throw model_error(label_ + " begins an epoch on device " + std::to_string(device) +
                       ", where one has begun; exchange first");
@@ -494,7 +494,7 @@ void shared_region::begin(std::uint32_t device, cudaStream_t stream) {
 void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   side& s = side_of(device);
   group_->check();
-  last_call_ = seconds_now();
+  calls_[device].last = seconds_now();
   if (!s.begun) {
     throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
                       ", where no epoch has begun; call begin before the kernel that writes it");

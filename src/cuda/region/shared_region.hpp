@@ -92,6 +92,7 @@ class shared_region final : public group_member {
   struct counted_calls {
     std::atomic<std::uint64_t> begun{0};
     std::atomic<std::uint64_t> exchanged{0};
+    std::atomic<double> last{seconds_now()};
   };
 
   // The number of the watched epoch that is running. Epochs are numbered from 1. The result is 0 if
@@ -130,7 +131,6 @@ class shared_region final : public group_member {
   std::array<device_control*, max_devices> controls_{};
   std::vector<side> sides_;
   std::array<counted_calls, max_devices> calls_{};
-  std::atomic<double> last_call_{seconds_now()};
 };
 
 }  // namespace interlace::cuda
