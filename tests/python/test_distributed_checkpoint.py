@@ -68,7 +68,7 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"there is no \*.safetensors in the folder"):
         plug_in.InterlaceReader(str(tmp_path)).read_metadata()
     save({"x": torch.zeros(3)})
-    with pytest.raises(dcp.CheckpointException, match=r"is torch.float32 of shape \[3\], and the"):
+    with pytest.raises(dcp.CheckpointException, match=r"is torch.float32 of shape \[3\], but the"):
         load({"x": torch.zeros(3, dtype=torch.int32)})
     file = tmp_path / "model-00001-of-00001.safetensors"
     interlace.save({"x": torch.zeros(3)}, file, metadata={"DCP_SHARDING_INFO": '{"x":{}}'})

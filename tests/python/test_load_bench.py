@@ -290,8 +290,11 @@ def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
             "--slots 1025 --slot 1G: give slots of at most 1 TiB in all",
         ),
         (["--slots", "x"], "--slots 'x': give a whole number"),
-        (["--slots", "8"], "--slots and --slot go together; give both or neither"),
-        (["--cores", "99999"], f"--cores 99999: there are {len(os.sched_getaffinity(0))} cores"),
+        (["--slots", "8"], "--slots and --slot go together; give both options or neither"),
+        (
+            ["--cores", "99999"],
+            f"--cores 99999: this computer has {len(os.sched_getaffinity(0))} cores",
+        ),
         (
             ["--place", "disk"],
             "--place 'disk': there is no 'disk'; there are cache, tmpfs, cold",
