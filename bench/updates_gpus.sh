@@ -14,11 +14,12 @@ gpus=$2
 folder=${3:-$(dirname "${BASH_SOURCE[0]}")/results}
 cd "$folder" || exit 1
 failed=0
+read -ra interlace <<<"${INTERLACE:-interlace}"
 study() { # STUDY words...
   local of=$1 start=$SECONDS code=0
   [[ -z ${STUDIES:-} || " $STUDIES " == *" $of "* ]] || return 0
   shift
-  timeout "${LIMIT:-600}" ${INTERLACE:-interlace} study "$@" --gpus "1,$gpus" --no-profile \
+  timeout "${LIMIT:-600}" "${interlace[@]}" study "$@" --gpus "1,$gpus" --no-profile \
     --mechanisms "${MECHANISMS:-bulk-copy,inline,packed,nccl}" --json "updates-$name-$of.json" || code=$?
   echo "$of: exit code $code, $((SECONDS - start)) s"
   [ "$code" -eq 0 ] || failed=1

@@ -62,8 +62,9 @@ _MACHINE = '''
 class Machine(Table, frozen=True, kw_only=True):
     """A machine file. `name` and `sources` are not keys of the file.
 
-    `sources` has the comments if they were read. Its keys are names of keys, such as "gpu.count".
-    "link.0" has the comment above the first [[link]], and "" has the comment at the file's top.
+    `sources` maps a name of the file, such as "gpu.count", to the comment at this name. "link.0"
+    stands for the comment above the first [[link]], and "" for the comment at the file's top.
+    `sources` is empty if the comments were not read.
     """
 
     name: str

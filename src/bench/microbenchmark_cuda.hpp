@@ -53,10 +53,11 @@ struct stream_copy {
   // The number of the copy's stream; copies of one stream run one after another.
   std::uint32_t stream = 0;
 };
-// The time of these copies in seconds, for each repeat after one repeat that warms up. The driver's
-// copy engines make the copies. With `by_host`, the host's clock measures from the first call until
-// the host knows that the last copy has ended. Otherwise the GPUs' clocks measure. All streams then
-// wait until all copies are enqueued, and small copies are made many times in a row.
+// Returns the time of these copies in seconds, one value for each repeat. A repeat without a value
+// warms up before them. The driver's copy engines make the copies. With `by_host`, the host's clock
+// measures from the first call until the host knows that the last copy has ended. Without
+// `by_host`, the GPUs' clocks measure: all streams wait until all copies are enqueued, and small
+// copies are made many times in a row.
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,
                                    std::uint32_t repeats);
 

@@ -50,8 +50,7 @@ struct publications {
 };
 
 // Lists the announcements of a launch. Throws model_error if a block is mapped to elements outside
-// of its device's part. Also throws model_error if an element is delivered to which no block is
-// mapped.
+// of its device's part, or if no block is mapped to an element that is delivered.
 publications announce(const std::vector<chunk>& chunks, const block_mapping& mapping,
                       std::uint64_t blocks, element_range part);
 

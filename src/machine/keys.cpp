@@ -209,10 +209,12 @@ constexpr std::array key_list{
                   "displaces one of these lines. `stalls`: the miss and all later loads wait.")),
     preset(
         "apart",
-        choice("gpu.l1", "shared_memory", "apart|inside", OF_MACHINE(gpu.l1.holds_shared),
-               "Whether the shared memory of the blocks that fit on a compute unit is a memory of "
-               "its own (`apart`), or comes out of the size of the L1 (`inside`), as 0, 8, 16, "
-               "32, 64, 100, 132, 164, 196 or 228 KiB. Each block then takes another KiB.")),
+        choice(
+            "gpu.l1", "shared_memory", "apart|inside", OF_MACHINE(gpu.l1.holds_shared),
+            "Where the blocks on a compute unit have their shared memory. `apart`: in a memory "
+            "beside the L1. `inside`: in the L1, whose size falls by 0, 8, 16, 32, 64, 100, 132, "
+            "164, 196 or 228 KiB: the smallest that holds the shared memory of all blocks that "
+            "fit. With `inside`, each block takes 1 KiB more than its shared memory.")),
 
     whole("gpu.scalar_l1", "size_KiB", counts, OF_MACHINE(gpu.scalar_l1.bytes),
           "The size of a "

@@ -90,7 +90,8 @@ struct measured {
   std::string text;  // value as text, in the unit of the file
 };
 
-// Measures a key. There is no value if the key belongs to another owner or is left out.
+// Returns the value of a key of `owner`, with its unit and its text. Returns nothing if the key
+// belongs to another owner or is left out.
 template <class Owner>
 std::optional<measured> measure(std::string_view full, Owner& owner, machine& described) {
   const key* const one = find_key(full);

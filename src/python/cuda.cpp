@@ -144,7 +144,7 @@ nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t re
 }  // namespace interlace::python
 
 NB_MODULE(_cuda, module) {
-  // NOLINTNEXTLINE(google-build-using-namespace): the macro puts this body outside of it
+  // NOLINTNEXTLINE(google-build-using-namespace): NB_MODULE is outside of it
   using namespace interlace::python;
   module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
   // The module _core translates errors for both modules.

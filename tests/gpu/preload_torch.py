@@ -221,7 +221,7 @@ class Checks:
             self.same(f"graph, {turn}", back, host + 1)
 
     def registered(self) -> None:
-        """Page-locked after it was allocated, for one context only."""
+        """Copy from and to memory that is page-locked after its allocation, for one context."""
         torch = self.torch
         plain = self.host(32 * MIB, torch.uint8, pinned=False)
         cudart = torch.cuda.cudart()

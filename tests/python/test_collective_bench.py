@@ -80,7 +80,7 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
         ),
         (
             ("-b", "1001", "--patterns", "all-reduce"),
-            "--begin 1001: blocks of an all-reduce have a multiple of 4 bytes",
+            "--begin 1001: the blocks of an all-reduce must have a multiple of 4 bytes",
         ),
         (("--methods", "mpi"), "there is no method 'mpi'"),
         (("--gpus", "1"), "--gpus 1: give a number of at least 2"),

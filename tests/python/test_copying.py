@@ -648,7 +648,7 @@ READ_ONLY = values()
         ({3: tensor(3, 72)}, {}, "has 4 outputs and 3 inputs; give one output and one input"),
         ({}, {1: values()}, "input 1 is in the host's memory; all_"),
         ({}, {2: tensor(1)}, "output 2 is on GPU 2 and input 2 is on GPU 1; put both arrays"),
-        ({2: tensor(0, 72)}, {2: tensor(0)}, "inputs 0 and 2 are both on GPU 0; all_"),
+        ({2: tensor(0, 72)}, {2: tensor(0)}, "inputs 0 and 2 are both on GPU 0; give all_"),
         (
             {},
             {1: tensor(1, 12)},

@@ -114,7 +114,9 @@ def test_rounds_are_explained(capfd: pytest.CaptureFixture[str]) -> None:
     lines = capfd.readouterr().out.splitlines()
     assert lines[2].split() == ["from", "to", "bytes", "round", "paths"]
     assert [line.split()[4] for line in lines[3:5]] == ["0", "1"]
-    assert lines[6] == "Messages of one round share no port. Copies of earlier rounds start first."
+    assert (
+        lines[6] == "The messages of one round share no port. Copies of earlier rounds start first."
+    )
 
 
 def test_simulated_times(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -40,7 +40,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     slower = [one["slowdown_percent"] for one in large["kernels"]]
     assert slower == pytest.approx([25, 25, 0])
     assert "kernel, GPU 3 does not relay" in ran.out
-    assert "Messages of 256 KiB went as one plain copy, without relays." in ran.out
+    assert "Messages of 256 KiB went as one plain copy, so no GPU relayed them." in ran.out
     assert "All bytes right." in ran.out
 
 
@@ -69,7 +69,7 @@ def test_wrong_bytes_and_failures_end_it(cuda: FakeCuda, run: Run, tmp_path: Pat
 def test_what_it_does_not_go_with(cuda: FakeCuda, run: Run, words: tuple[str, ...]) -> None:
     ran = run("bench", "copy", *WORDS, *words)
     assert ran.code == 2
-    assert "--beside-kernels has one pattern and one method" in ran.err
+    assert "--beside-kernels has only one pattern and one method" in ran.err
     assert cuda.relay_costs == []
 
 

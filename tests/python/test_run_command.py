@@ -511,7 +511,7 @@ def test_settings_are_those_of_the_library() -> None:
             for word in setting.words:
                 assert re.search(rf"^  {word},", text, re.MULTILINE)
         elif setting.standard == "auto":
-            assert "std::optional<unsigned> most_blocks;  // nothing: auto" in after
+            assert "std::optional<unsigned> most_blocks;  // no value means auto" in after
         else:
             found = re.fullmatch(r"std::uint64_t\{(\d+)\} << 20U", default)
             assert found is not None

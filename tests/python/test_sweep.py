@@ -634,7 +634,9 @@ def test_a_hostile_reply_is_no_result(small: Path) -> None:
     assert clusters._result(_Reply(sound), job) is sound
     stranger = job._replace(case=other)
     for sent, asked in ((None, job), ({"time_s": 1.0}, job), (sound, stranger)):
-        with pytest.raises(RunFailure, match="a worker sent something that is not a result of it"):
+        with pytest.raises(
+            RunFailure, match="a worker sent something that is not a result of this run"
+        ):
             clusters._result(_Reply(sent), asked)
     with pytest.raises(RunFailure, match="a worker failed: ZeroDivisionError: by hand"):
         clusters._result(_Reply(ZeroDivisionError("by hand")), job)

@@ -190,7 +190,7 @@ def test_discovered_machine() -> None:
     assert "0000:1b:00.0" in text
     assert "5 x16" in text
     assert matrix(text, "How the devices")[0] == ["X", "NV18", "NV18", "NV18", "PHB"]
-    assert "come from hgx-h200-4" in text
+    assert "figures come from hgx-h200-4." in " ".join(text.split())
     assert "Note: No peer access between gpu0-gpu1" in text
 
 

@@ -190,7 +190,7 @@ def test_a_failed_compilation_leaves_nothing(
 ) -> None:
     header = tmp_path / "rod.hpp"
     header.write_text("struct rod_problem { wrong };")
-    with pytest.raises(UserError, match=r"rod\.hpp: g\+\+ cannot compile it; its messages are"):
+    with pytest.raises(UserError, match=r"rod\.hpp: g\+\+ cannot compile this header; see the"):
         build_library(header, tmp_path)
     assert "wrong" in capfd.readouterr().err
     monkeypatch.setenv("CXX", "no-such-compiler")
@@ -266,8 +266,8 @@ def test_entry_points_that_cannot_be_used_say_why(
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "interlace: workload lost: the package outer has this workload, but it cannot be used: "
-        "ModuleNotFoundError: No module named 'outer_lost'\n"
+        "interlace: workload lost: the package outer has this workload, but the workload cannot "
+        "be used: ModuleNotFoundError: No module named 'outer_lost'\n"
     )
 
 

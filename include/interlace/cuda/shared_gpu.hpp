@@ -26,8 +26,9 @@
 //
 // Places. A place is the room of a block on a multiprocessor. Blocks of kernels wait for nothing,
 // so their places become free. Blocks of agents stay until their kernel has ended, and blocks of a
-// meeting stay until all devices have arrived. `why_not_at_once` refuses configurations in which
-// agents and meetings could fill all multiprocessors, wherever the GPU places their blocks.
+// meeting stay until all devices have arrived. `why_not_at_once` assumes the worst placement of the
+// blocks of agents and meetings. It refuses a configuration if these blocks would then fill all
+// multiprocessors.
 //
 // These checks cover one node, or one region of a group. Two nodes of a process, or several regions
 // of a group, may run at the same time or in turn, depending on their callers' threads and streams.

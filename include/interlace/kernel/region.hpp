@@ -91,10 +91,11 @@ struct region_options {
   // For nccl only.
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
   memory_hint hint = memory_hint::none;  // for unified-memory only
-  // For partitions with the mechanism `packed`: the size of a packet in bytes, and the number of
-  // updates that an owner can receive from each other device in an epoch. Further updates leave one
-  // by one. 0 means as many updates as the owner has elements.
+  // For partitions with the mechanism `packed`: the size of a packet in bytes.
   std::uint32_t packet_bytes = 512;
+  // For partitions with the mechanism `packed`: the number of updates that an owner can receive in
+  // packets from every other device in an epoch. Further updates are sent one by one, without
+  // packets. 0 means the number of the owner's elements.
   std::uint64_t queued_updates = 0;
   bool combine_in_packets = true;  // whether updates of the same element are combined in a packet
   // The number of windows of each part, at least 1. More windows need shared memory for more

@@ -99,9 +99,10 @@ class L1(Table, frozen=True, kw_only=True):
     # What a miss does if all lines of its set are in flight. `displaces`: the miss displaces one of
     # these lines. `stalls`: the miss and all later loads wait.
     full_set: Literal["displaces", "stalls"] = "displaces"
-    # Whether the shared memory of the blocks that fit on a compute unit is a memory of its own
-    # (`apart`), or comes out of the size of the L1 (`inside`), as 0, 8, 16, 32, 64, 100, 132, 164,
-    # 196 or 228 KiB. Each block then takes another KiB.
+    # Where the blocks on a compute unit have their shared memory. `apart`: in a memory beside the
+    # L1. `inside`: in the L1, whose size falls by 0, 8, 16, 32, 64, 100, 132, 164, 196 or 228 KiB:
+    # the smallest that holds the shared memory of all blocks that fit. With `inside`, each block
+    # takes 1 KiB more than its shared memory.
     shared_memory: Literal["apart", "inside"] = "apart"
 
 
@@ -523,8 +524,9 @@ class Switch(Table, frozen=True, kw_only=True):
 class Machine(Table, frozen=True, kw_only=True):
     """A machine file. `name` and `sources` are not keys of the file.
 
-    `sources` has the comments if they were read. Its keys are names of keys, such as "gpu.count".
-    "link.0" has the comment above the first [[link]], and "" has the comment at the file's top.
+    `sources` maps a name of the file, such as "gpu.count", to the comment at this name. "link.0"
+    stands for the comment above the first [[link]], and "" for the comment at the file's top.
+    `sources` is empty if the comments were not read.
     """
 
     name: str

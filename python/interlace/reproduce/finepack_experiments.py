@@ -17,8 +17,8 @@ of its rows names the change. No experiment changes the figures themselves.
   The paper has 42 stores in a packet of 4 KiB, so a store has about 97 bytes, and most stores must
   be whole lines.
 - `whole-lines-to-all`: as in `whole-lines`, and ALS and SSSP also send every value to all GPUs.
-- `twice-the-size`: the bound on four GPUs with the inputs of sixteen GPUs, which are about twice as
-  large.
+- `twice-the-size`: the bound on four GPUs with the inputs for 16 GPUs. These inputs are about twice
+  as large as the inputs for four GPUs.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ NOTES = {
         "send every value to all GPUs"
     ),
     "twice-the-size": (
-        "an experiment: four GPUs run the inputs of 16 GPUs, which are about twice as large"
+        "an experiment: four GPUs run the inputs for 16 GPUs. These inputs are about twice as "
+        "large as the inputs for four GPUs"
     ),
 }
 

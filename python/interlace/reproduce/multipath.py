@@ -690,7 +690,7 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
         )  # fmt: skip
     rows += [
         row(f"put-planned-{name}", "Fig. 6",
-            f"{name}: gain in put bandwidth of the planner's own choice over one path, x",
+            f"{name}: put bandwidth over the planner's paths, divided by that over one path, x",
             simulated=choice.gain, note=f"paths that the planner uses on {name}: {choice.paths}")
         for name, choice in choices.items()
     ]  # fmt: skip

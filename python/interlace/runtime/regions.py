@@ -648,8 +648,9 @@ class Region:
         return self._table(device, "counters", 1, "int64")
 
     def flags(self, device: int) -> DeviceArray:
-        """Return the 32-bit words for which streams wait with "copy-engine", one word for each
-        chunk.
+        """Return the flags of the mechanism "copy-engine", one 32-bit word for each chunk.
+
+        A stream waits for the word of a chunk before it copies the chunk.
         """
         return self._table(device, "flags", 1, "int32")
 

@@ -60,8 +60,8 @@ def build_library(header: Path, folder: Path) -> Path:
             ) from None
         if status != 0:
             raise UserError(
-                f"{header}: {compiler[0]} cannot compile it; its messages are above, and g++ 12 is "
-                "the oldest version that works"
+                f"{header}: {compiler[0]} cannot compile this header; see the compiler's messages "
+                "above (g++ 12 or later is required)"
             )
         new.replace(target)
     return target

@@ -136,7 +136,7 @@ def print_sweep(result: SweepResult) -> None:
     for line in legend(row.mechanism for row in points):
         print(line)
     worst = max(row.max_error for row in result.rows)
-    print(f"\nAll runs are verified; the largest relative error is {worst:.1e}.")
+    print(f"\nAll runs verified; the largest relative error is {worst:.1e}.")
 
 
 def csv_text(result: SweepResult) -> str:

@@ -119,7 +119,7 @@ class WorkloadRow(msgspec.Struct):
     simulated_s: float
     ratio: float  # simulated time over measured time
     kernel: float  # share of the simulated time in which a kernel or library call runs
-    idle: float  # share of the simulated time in which nothing runs: launches and exchanges
+    idle: float  # share of the time for launches and exchanges, in which neither runs
     issue: float  # share of the issue slots that are used
     memory: float  # share of the memory's bandwidth that is used
     accesses: int  # accesses in the iterations of the run

@@ -27,7 +27,7 @@ from interlace.tuning.search import Candidate, Round, Search, tune_in_rounds
 FORMAT = 1  # the format version of copy profiles
 DIRECT = "direct"
 EXECUTORS = ("streams", "graphs")
-# From a direction to the message that represents it, and the kinds of places that may relay it.
+# Maps each direction to the source and the destination of the message that represents it.
 PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1)}
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 LEAST_CHUNK = (
@@ -60,7 +60,7 @@ class Measured(msgspec.Struct, frozen=True):
 class Direction(msgspec.Struct, frozen=True):
     """The results of one direction."""
 
-    # shorter messages are one plain copy; None means that all messages are
+    # a message of fewer bytes is one plain copy; None means that every message is one plain copy
     threshold_bytes: int | None
     classes: list[Class]  # classes from the threshold on, sorted by bytes
     measured: list[Measured]

@@ -46,8 +46,8 @@ class region_mechanism {
   virtual chunk_waiter waiter() const { return chunk_waiter::nobody; }
   // Whether kernels store to the peers' buffers themselves.
   virtual bool stores_to_peers() const { return false; }
-  // Throws usage_error if the GPU cannot move chunks in this way. `devices` devices of this process
-  // share the GPU.
+  // Throws usage_error if the GPU `ordinal` cannot move chunks by this mechanism with the options
+  // `how`. `sharers` is the number of this process's devices on the GPU.
   virtual void check(const kernel::region_options& /*how*/, int /*ordinal*/,
                      std::uint32_t /*sharers*/) const {}
 

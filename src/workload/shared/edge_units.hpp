@@ -50,8 +50,8 @@ struct edge_units {
   static constexpr std::uint32_t max_rows = 1024;  // rows of a unit
   // A row with at least this many edges is reduced by a warp, and a shorter row by a lane.
   static constexpr std::uint32_t long_row = 64;
-  // The compiler unrolls loops that combine values this many times, including the loop over a short
-  // row.
+  // The compiler unrolls the loop over a short row `short_unroll` times. It unrolls the other loops
+  // `unroll` times.
   static constexpr std::uint32_t short_unroll = 16;
   static constexpr std::uint32_t unroll = 4;
   static constexpr std::uint32_t most_parts = 65535;  // the most blocks that can share a row

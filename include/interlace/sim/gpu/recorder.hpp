@@ -205,7 +205,8 @@ class recorder {
     // all range loops reaches two instances.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    std::uint32_t latest = none;  // in a first instance: the instance that a lane reached last
+    // The instance that a lane reached most recently. Only the first instance of a key has it.
+    std::uint32_t latest = none;
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
     std::uint32_t kept = none;  // number of this node in the record of a repeated stretch

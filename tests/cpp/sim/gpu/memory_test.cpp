@@ -30,11 +30,11 @@ TEST(memory, what_a_copy_writes_is_in_the_cache) {
 TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
   memory m(described());
   m.appear(4096, 2 * line);
-  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 4 * picoseconds{640});  // 8 banks of 400 GB/s
+  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 4 * picoseconds{640});  // 8 banks share 400 GB/s
   EXPECT_EQ(m.dram_bytes(), 0U);
 }
 
-// There are 8 banks with 100 GB/s each for stores. Loads keep their rate.
+// The 8 banks share 100 GB/s for stores. Loads keep their rate.
 TEST(memory, stores_have_a_rate_of_their_own) {
   machine::gpu g = described();
   g.l2.write_bytes_per_s = 100e9;

@@ -188,6 +188,7 @@ class Event:
 cuda = SimpleNamespace(
     Event=Event,
     Stream=Stream,
+    device_count=lambda: 1,
     get_device_properties=lambda _: SimpleNamespace(name="Fake H200", multi_processor_count=132),
     is_available=lambda: True,
     is_initialized=lambda: True,
