@@ -106,7 +106,7 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
   }
   // The host is busy for a part of a driver batch, but not while the kernel runs. So the time of a
   // driver batch varies with the host's load, and a small advantage is none.
-  if (made.way == block_way::driver_batch && what.kernel_possible &&
+  if (made.way == block_way::driver_batch && what.kernel_possible && !what.batch_of_program &&
       least > worth_a_batch * made.predicted_us[0] - batch_gain_us)
     made.way = block_way::kernel;
   return made;

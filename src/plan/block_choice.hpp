@@ -68,6 +68,8 @@ struct block_question {
   bool kernel_possible = true;
   bool driver_batch_possible = true;
   bool copies_possible = true;
+  // Whether a program has made the driver batch itself. The kernel must then be the faster way.
+  bool batch_of_program = false;
   unsigned most_thread_blocks = 0;  // limit for the number of thread blocks; 0 means no limit
 };
 

@@ -253,6 +253,7 @@ block_report block_copier::try_kernel(const plan::block_list& list, CUstream_st*
                                              .blocks = shape.blocks,
                                              .bytes = shape.bytes,
                                              .driver_batch_possible = driver_.copy_batch != nullptr,
+                                             .batch_of_program = true,
                                              .most_thread_blocks = options_.most_thread_blocks});
   report.result = block_result::another_way;
   if (report.choice.way != plan::block_way::kernel) return report;

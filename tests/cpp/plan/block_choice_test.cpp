@@ -94,6 +94,8 @@ TEST(block_choice, a_driver_batch_that_is_hardly_faster_than_the_kernel_is_not_t
   };
   EXPECT_EQ(way(16), block_way::kernel);         // 368 and 352 us
   EXPECT_EQ(way(256), block_way::driver_batch);  // 5408 and 5152 us
+  EXPECT_EQ(choose_way(costs, {.blocks = 16, .bytes = 16U << 20U, .batch_of_program = true}).way,
+            block_way::driver_batch);
 }
 
 TEST(block_choice, small_blocks_go_by_kernel_and_large_ones_by_copy_engine_on_an_h200) {
