@@ -22,7 +22,6 @@ from interlace.base import activities, user_folder
 from interlace.base.activities import Activity, ask_all, duration, lines_of, shown, waiting_for
 from interlace.base.installation import installed
 from interlace.base.progress import progress
-from interlace.runtime import preload
 from study_helpers import Run
 
 SECONDS = 30
@@ -380,7 +379,7 @@ int main() {
 
 
 def test_copies_of_a_program_in_cpp_under_run_are_told(tmp_path: Path, gpus: Path) -> None:
-    if installed(preload.LIBRARY) is None:
+    if installed("libinterlace_preload.so") is None:
         pytest.skip("the library is not built")
     tests = Path(__file__).resolve().parents[1]
     source, program = tmp_path / "program.cpp", tmp_path / "copies"
