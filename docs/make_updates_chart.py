@@ -28,7 +28,7 @@ COLOURS = {  # of each mechanism, in the order of the bars
     "inline": "compute", "write-combining": "faint", "finepack": "link", "packed": "gain",
 }  # fmt: skip
 
-WIDTH, LEFT, MARK = 660, 118, 60
+WIDTH, LEFT, MARK = 660, 118, 80
 BAR, GAP, HEAD = 15, 10, 24
 
 
