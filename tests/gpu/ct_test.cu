@@ -1,9 +1,10 @@
 // Tomographic reconstruction on GPUs gives the same results as the reference node, by every
 // mechanism.
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <compare>
 #include <cstdint>
+#include <future>
 #include <map>
 #include <vector>
 
@@ -28,48 +29,79 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
+struct scan {
+  std::uint32_t size, angles, subsets;
+  auto operator<=>(const scan&) const = default;
+
+  std::size_t rays() const { return std::size_t{angles} * workload::least_detectors(size); }
+  std::vector<float> measured() const {
+    std::vector<float> values(rays());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i] = static_cast<float>(size) * unit(1, i) / 2;
+    }
+    return values;
+  }
+  std::vector<float> weights() const {
+    std::vector<float> values(rays());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = unit(2, i);
+    return values;
+  }
+  // The curvature is larger than any sum of lengths, weights and rays, so that no value grows.
+  std::vector<float> curvature() const {
+    return std::vector<float>(std::size_t{size} * size, 3.0F * static_cast<float>(angles * size));
+  }
+};
+
+workload::ct_problem problem_of(const scan& s, const std::vector<float>& measured,
+                                const std::vector<float>& weights,
+                                const std::vector<float>& curvature) {
+  return {{s.size, s.angles, workload::least_detectors(s.size), s.subsets, 20.0F, measured.data(),
+           weights.data(), curvature.data()}};
+}
+
+run::request request_of() {
+  run::request asked;
+  asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
+  asked.iterations = 2;
+  asked.chunk_bytes = 16384;
+  return asked;
+}
+
+// The reference is computed with one device. It serves all numbers of devices.
+std::vector<float> reference_of(const scan& s) {
+  const auto measured = s.measured();
+  const auto weights = s.weights();
+  const auto curvature = s.curvature();
+  run::request asked = request_of();
+  asked.boundaries = {0, std::uint64_t{s.size} * s.size};
+  return run::on_host(problem_of(s, measured, weights, curvature), asked).values[0];
+}
+
 // Some sizes are multiples of a tile, and others are not. Some angles have fewer rays than a block,
 // and others have more. Some subsets have few angles, and others have many. In the first images of
 // size 301, lanes have one pixel because there are few pixels. On one GPU with 132 multiprocessors,
 // lanes have two and four pixels in the last images.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
-  struct scan {
-    std::uint32_t size, angles, subsets;
-  };
-  for (const auto& [size, angles, subsets] :
-       {scan{64, 72, 2}, scan{301, 36, 3}, scan{301, 36, 1}, scan{500, 6, 3}, scan{1100, 4, 2}}) {
-    const std::uint32_t detectors = workload::least_detectors(size);
-    const std::size_t rays = std::size_t{angles} * detectors;
-    std::vector<float> measured(rays);
-    std::vector<float> weights(rays);
-    for (std::size_t i = 0; i < rays; ++i) {
-      measured[i] = static_cast<float>(size) * unit(1, i) / 2;
-      weights[i] = unit(2, i);
+  const auto scans = {scan{64, 72, 2}, scan{301, 36, 3}, scan{301, 36, 1}, scan{500, 6, 3},
+                      scan{1100, 4, 2}};
+  // All references are computed at the same time, while the GPUs work on the first scans.
+  static std::map<scan, std::shared_future<std::vector<float>>> references;
+  for (const scan& s : scans) {
+    if (!references.contains(s)) {
+      references[s] = std::async(std::launch::async, [s] { return reference_of(s); });
     }
-    // The curvature is larger than any sum of lengths, weights and rays, so that no value grows.
-    const std::vector<float> curvature(std::size_t{size} * size,
-                                       3.0F * static_cast<float>(angles * size));
-    const workload::ct_problem problem{{size, angles, detectors, subsets, 20.0F, measured.data(),
-                                        weights.data(), curvature.data()}};
-    run::request asked;
-    asked.agent_threads = gpu_test::agent_threads(asked.agent_threads);
-    asked.iterations = 2;
-    asked.chunk_bytes = 16384;
-    // The reference is computed with one device. It serves all numbers of devices.
-    static std::map<std::array<std::uint32_t, 3>, std::vector<float>> references;
-    std::vector<float>& expected = references[{size, angles, subsets}];
-    if (expected.empty()) {
-      asked.boundaries = {0, std::uint64_t{size} * size};
-      expected = run::on_host(problem, asked).values[0];
-    }
-    asked.boundaries.clear();
+  }
+  for (const scan& s : scans) {
+    const auto [size, angles, subsets] = s;
+    const auto measured = s.measured();
+    const auto weights = s.weights();
+    const auto curvature = s.curvature();
+    const workload::ct_problem problem = problem_of(s, measured, weights, curvature);
+    run::request asked = request_of();
     for (std::uint32_t d = 0; d <= devices; ++d) {
       asked.boundaries.push_back(std::uint64_t{size} * d / devices * size);
     }
-    double largest = 0;
-    for (const float x : expected) largest = std::max(largest, static_cast<double>(x));
-    ASSERT_GT(largest, 0);
     run::add_launching_kernels_of<workload::ct_problem>();
     for (const mechanism how :
          {mechanism::bulk_copy, mechanism::split, mechanism::inline_stores, mechanism::polling,
@@ -90,6 +122,10 @@ TEST_P(ct_test, equals_the_reference_node) {
                                        << ", GPU " << d << ", round " << round;
         }
       }
+      const std::vector<float>& expected = references.at(s).get();
+      double largest = 0;
+      for (const float x : expected) largest = std::max(largest, static_cast<double>(x));
+      ASSERT_GT(largest, 0);
       double worst = 0;
       for (std::size_t j = 0; j < first.size(); ++j) {
         const double error =

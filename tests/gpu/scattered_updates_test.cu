@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <future>
 #include <map>
 #include <random>
 #include <tuple>
@@ -75,59 +77,89 @@ struct computed {
 
 enum class producers { arrays, function };
 
+// The table that the host computes. With `store`, any of the stored values may remain, so each
+// element has a bit for each value that was stored to it.
 template <class T, combine Op>
-void same_as_host(spread how, const update_options& options, std::uint32_t seed,
-                  producers by = producers::arrays) {
-  using update = indexed_update<T>;
+auto table_of_host(const sample& s) {
+  if constexpr (Op == combine::store) {
+    std::vector<std::uint64_t> seen(elements);
+    for (std::size_t i = 0; i < s.indices.size(); ++i)
+      seen[s.indices[i]] |= std::uint64_t{1} << (s.values[i] % 64U);
+    return seen;
+  } else {
+    std::vector<T> wanted(elements, T{9});
+    for (std::size_t i = 0; i < s.indices.size(); ++i)
+      wanted[s.indices[i]] =
+          combine_values<T, Op>(wanted[s.indices[i]], static_cast<T>(s.values[i]));
+    return wanted;
+  }
+}
+
+struct update_case {
+  spread how;
+  update_options options;
+  std::uint32_t seed;
+  producers by = producers::arrays;
+
   // Sums of floating-point numbers stay below 2^24, so they are exact.
-  const std::uint64_t count = how == spread::one_element ? 100'001 : 1'000'001;
-  const sample& s = sample_of(elements, count, how, seed);
+  std::uint64_t count() const { return how == spread::one_element ? 100'001 : 1'000'001; }
+  const sample& drawn() const { return sample_of(elements, count(), how, seed); }
+};
+
+// Uses the memory of `table`, so that the cases of a type allocate it once.
+template <class T, combine Op, class Wanted>
+void same_as_host(const update_case& c, std::vector<T>& table, const Wanted& wanted) {
+  using update = indexed_update<T>;
+  const std::uint64_t count = c.count();
+  const sample& s = c.drawn();
   const std::vector<T> drawn(s.values.begin(), s.values.end());
-  std::vector<T> table(elements, T{9});
-  std::vector<T> wanted = table;
-  for (std::uint64_t i = 0; i < count; ++i)
-    wanted[s.indices[i]] = combine_values<T, Op>(wanted[s.indices[i]], drawn[i]);
+  table.assign(elements, T{9});
   cuda::device_memory memory;
   T* const on_gpu = to_gpu(memory, table);
   const std::uint32_t* const indices = to_gpu(memory, s.indices);
   const T* const values = to_gpu(memory, drawn);
   INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
-  scattered_updates<update, Op> updates(on_gpu, elements, options);
-  if (by == producers::arrays)
+  scattered_updates<update, Op> updates(on_gpu, elements, c.options);
+  if (c.by == producers::arrays)
     updates.run(update_arrays<update, std::uint32_t>{indices, values}, count, nullptr);
   else
     updates.run(each_update{computed<update>{indices, values}}, count, nullptr);
   updates.check(nullptr);
   INTERLACE_CUDA_CHECK(cudaMemcpy(table.data(), on_gpu, elements * sizeof(T), cudaMemcpyDefault));
-  if (Op != combine::store) {
+  if constexpr (Op == combine::store) {
+    std::uint64_t wrong = 0;
+    for (std::uint64_t i = 0; i < elements; ++i) {
+      const auto bit = std::uint64_t{1} << (static_cast<std::uint64_t>(table[i]) % 64);
+      wrong += wanted[i] == 0 ? table[i] != T{9} : (wanted[i] & bit) == 0;
+    }
+    EXPECT_EQ(wrong, 0U);
+  } else {
     EXPECT_EQ(table, wanted);
-    return;
   }
-  // With `store`, any of the stored values may remain.
-  std::uint64_t wrong = 0;
-  std::vector<std::uint64_t> seen(elements);  // a bit for each value
-  for (std::uint64_t i = 0; i < count; ++i)
-    seen[s.indices[i]] |= std::uint64_t{1} << (static_cast<std::uint64_t>(drawn[i]) % 64);
-  for (std::uint64_t i = 0; i < elements; ++i) {
-    const auto bit = std::uint64_t{1} << (static_cast<std::uint64_t>(table[i]) % 64);
-    wrong += seen[i] == 0 ? table[i] != T{9} : (seen[i] & bit) == 0;
-  }
-  EXPECT_EQ(wrong, 0U);
 }
 
 template <class T, combine Op>
 void in_every_way() {
   update_options bins;
   bins.window_bytes = 32 << 10U;
+  std::vector<update_case> cases;
   for (const spread how : {spread::even, spread::skewed, spread::one_element})
-    same_as_host<T, Op>(how, bins, 1);
-  same_as_host<T, Op>(spread::even, {}, 2);  // uses plain atomics
-  bins.window_bytes = 2 << 10U;              // uses two levels of bins
+    cases.push_back({how, bins, 1});
+  cases.push_back({spread::even, {}, 2});  // uses plain atomics
+  bins.window_bytes = 2 << 10U;            // uses two levels of bins
   bins.buffer_bytes = 3 << 20U;
   for (const spread how : {spread::even, spread::skewed}) {
-    same_as_host<T, Op>(how, bins, 3);
-    same_as_host<T, Op>(how, bins, 4, producers::function);  // uses more passes
+    cases.push_back({how, bins, 3});
+    cases.push_back({how, bins, 4, producers::function});  // uses more passes
   }
+  // The host computes the tables of all cases at the same time, while the GPU works.
+  using wanted = decltype(table_of_host<T, Op>(cases.front().drawn()));
+  std::vector<std::future<wanted>> tables;
+  for (const update_case& c : cases)
+    tables.push_back(std::async(std::launch::async, table_of_host<T, Op>, std::cref(c.drawn())));
+  std::vector<T> table;
+  for (std::size_t k = 0; k < cases.size(); ++k)
+    same_as_host<T, Op>(cases[k], table, tables[k].get());
 }
 
 TEST(scattered_updates, of_integers_are_those_of_the_host) {
