@@ -35,11 +35,11 @@ struct CUstream_st;
 /* The result of a call. */
 typedef enum interlace_result {
   INTERLACE_SUCCESS = 0,
-  INTERLACE_INVALID_ARGUMENT = 1, /* buffers overlap, there is no such GPU, a null pointer */
+  INTERLACE_INVALID_ARGUMENT = 1, /* overlapping buffers, a null pointer, or no such GPU */
   INTERLACE_INVALID_SETTING = 2,  /* an environment variable or a setting is not valid */
-  INTERLACE_NO_GPU = 3,           /* no NVIDIA driver, one that is too old, or no GPU */
-  INTERLACE_DEVICE_ERROR = 4,     /* the driver failed: no such memory, stream or GPU any more */
-  INTERLACE_OUT_OF_MEMORY = 5,    /* of the host */
+  INTERLACE_NO_GPU = 3,           /* no GPU, no NVIDIA driver, or a driver that is too old */
+  INTERLACE_DEVICE_ERROR = 4,     /* the driver failed, as if memory, stream or GPU are gone */
+  INTERLACE_OUT_OF_MEMORY = 5,    /* the host has no memory left */
   INTERLACE_INTERNAL_ERROR = 6
 } interlace_result;
 
@@ -114,9 +114,9 @@ typedef struct interlace_blocks {
   size_t bytes;
   size_t count;
   int numbers_on_gpu;          /* 1: the numbers lie in memory of the GPU */
-  unsigned most_thread_blocks; /* of a kernel; 0: the fewest that are as fast as more */
-  int stage_pageable;          /* 1: pageable memory is staged; 0: refused */
-  int only;                    /* an interlace_blocks_way to take; 0: the fastest */
+  unsigned most_thread_blocks; /* the most of a kernel; 0: the fewest at full speed */
+  int stage_pageable;          /* 1: pageable memory is staged; 0: it is refused */
+  int only;                    /* the interlace_blocks_way to take; 0: the fastest way */
 } interlace_blocks;
 
 /* How a batch was enqueued, like interlace::blocks_way. */
@@ -205,8 +205,8 @@ INTERLACE_EXPORT interlace_result interlace_copier_statistics(interlace_copier* 
 
 /* Places of memory that are not GPUs. interlace_memory_place reports them. */
 #define INTERLACE_PAGE_LOCKED (-1) /* memory of the host */
-#define INTERLACE_PAGEABLE (-2)    /* memory of the host, or unknown to the driver */
-#define INTERLACE_MANAGED (-3)     /* the driver moves it */
+#define INTERLACE_PAGEABLE (-2)    /* host memory that is not page-locked, or unknown memory */
+#define INTERLACE_MANAGED (-3)     /* memory that the driver moves */
 #define INTERLACE_MIXED (-4)       /* several allocations that are not all in one place */
 /* Says where memory is. The result is CUDA's number of a GPU (0 or more), or one of the places
  * above. Memory is page-locked if it lies in one page-locked allocation or registration. Memory

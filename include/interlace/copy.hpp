@@ -9,15 +9,15 @@
 // addresses. The method is that of A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU
 // Communication Through Multi-Path Transfers with CUDA Graphs, section 4. Every other message is
 // one plain copy on the caller's stream: small messages, memory that is not page-locked, managed
-// memory, copies inside a GPU, streams of contexts that are not primary ones, and messages for
-// which one path is as fast.
+// memory, copies inside a GPU, streams of contexts that are not primary ones, and messages that one
+// path carries as fast as several paths.
 //
 // Messages that repeatedly overlap in time avoid each other's links. Each of them is relayed only
-// by GPUs that neither send nor receive a message themselves. A message learns of another message
-// only if the first message is enqueued while the other one is in flight. In the first of many
-// bursts, a message can therefore be slower than a plain copy. 500 ms after a message last
-// overlapped with another message, it uses all paths again. Messages of different processes of a
-// user avoid each other's links, too, no matter which GPUs each process can use.
+// by GPUs that neither send nor receive a message themselves. At its enqueue, a message takes into
+// account only the messages that are in flight at that time. In the first of many bursts, a message
+// can therefore be slower than a plain copy. 500 ms after a message last overlapped with another
+// message, it uses all paths again. Messages of different processes of a user avoid each other's
+// links, too, no matter which GPUs each process can use.
 //
 // A copy is ordered like one asynchronous copy on `stream`: it starts after the work that is
 // already on the stream, and later work on the stream starts after the copy. The host does not
@@ -52,7 +52,7 @@ namespace interlace {
 
 // How a message is enqueued.
 enum class copy_executor : std::uint8_t {
-  automatic,  // streams, or graphs if a message of many copies comes again
+  automatic,  // streams; graphs if a message of many copies recurs
   direct,     // always one plain copy
   streams,
   graphs,
@@ -69,8 +69,9 @@ struct copy_options {
   // there is no profile, the rule of copy_executor::automatic decides.
   copy_executor executor = copy_executor::automatic;
   // INTERLACE_COPY_THRESHOLD: a size such as 64K, 1M or 2G. A message below this size is one plain
-  // copy. No value (auto) means copy_threshold_bytes, or less if the machine's profile says so. The
-  // first message of copy_threshold_bytes or more reads the profile, and so does `prepare`.
+  // copy. No value (auto) means copy_threshold_bytes, or a smaller threshold that the machine's
+  // profile has. The first message of copy_threshold_bytes or more reads the profile, and so does
+  // `prepare`.
   std::optional<std::uint64_t> threshold_bytes;
   // INTERLACE_COPY_RELAYS: where messages may be staged. The value is all, none, or a list such as
   // gpu1,gpu3,host. This member lists CUDA's numbers of GPUs, and copy_through_host for the host.
@@ -78,8 +79,8 @@ struct copy_options {
   std::optional<std::vector<int>> relays;
   // INTERLACE_COPY_CHUNKS: the number of chunks into which a staged part is cut. The value is auto,
   // or 1 to most_copy_chunks. With 0 (auto), the machine's profile decides. If there is no profile,
-  // the planner decides. If the user gives a number, a message takes several paths even if they are
-  // predicted to help only little.
+  // the planner decides. If the user gives a number, a message takes several paths even if these
+  // paths are predicted to help only a little.
   std::uint32_t chunks = 0;
   // INTERLACE_COPY_PROFILE: auto, none, or a file. With auto, the library reads the profile that
   // `interlace tune copy` wrote for GPUs of this model, if there is such a profile. With none,
@@ -100,7 +101,7 @@ struct copy_options {
   static copy_options from_environment();
 };
 
-// Counts of a copier's work since it was made.
+// Counts of a copier's work since the copier was made.
 struct copy_statistics {
   std::uint64_t direct = 0;   // messages that were one plain copy
   std::uint64_t streams = 0;  // messages over several paths, and batches, that ran by streams
@@ -108,13 +109,13 @@ struct copy_statistics {
   // Messages over several paths, and batches, captured in the caller's graph.
   std::uint64_t captured = 0;
   std::uint64_t bytes = 0;  // bytes of all messages
-  // The counts of the cache of executable graphs.
+  // The next four members count lookups in the cache of executable graphs, and its contents.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
   std::uint64_t executables = 0;  // number of executable graphs that are kept now
-  // For each phase of making and launching graphs: the host time in seconds, and the amount of
-  // work.
+  // The next eight members are host times in seconds for each phase of making and launching graphs,
+  // and counts of the work in these phases.
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
@@ -156,13 +157,15 @@ struct blocks_side {
 
 // How a batch of blocks was enqueued.
 enum class blocks_way : std::uint8_t {
-  nothing,       // every block has 0 bytes
-  kernel,        // one kernel reads or writes the host's memory over the link; of a large batch,
-                 // kernels on other GPUs may copy parts over their links
+  nothing,  // every block has 0 bytes
+  // one kernel reads or writes the host's memory over the GPU's link; kernels on other GPUs can
+  // copy parts of a large batch over their links
+  kernel,
   driver_batch,  // one call of cuMemcpyBatchAsync
   copies,        // a plain copy for each block
-  staged,        // kernels to or from page-locked memory, and host copies between that memory and
-                 // pageable memory
+  // kernels copy to or from page-locked memory, and the host copies between page-locked and
+  // pageable memory
+  staged,
 };
 
 // Many blocks that are copied between the host's memory and a GPU, or inside a GPU. The blocks are
@@ -222,15 +225,15 @@ class copier {
   // that is written overlaps any other range of the batch. Otherwise the function throws the same
   // errors as copy_async.
   void copy_batch_async(std::span<const batch_copy> copies, CUstream_st* stream);
-  // Copies blocks, on `stream`, by the way that is predicted to be the fastest. Returns the way.
+  // Copies blocks, on `stream`, in the way that is predicted to be the fastest. Returns this way.
   // The caller may change `batch` and its lists after the call, except numbers on the GPU. A
   // captured batch becomes a kernel or copies in the graph, and the graph owns the lists. If
   // pageable memory is staged, the call waits for the stream, and the stream must not be captured.
   //
-  // Throws usage_error for a block outside of its `extent`, of its allocation or of all addresses.
-  // Throws usage_error for pageable memory that is not staged. Throws usage_error if the numbers
-  // are on a GPU that cannot run the kernel on this memory. Throws device_error if the driver
-  // fails.
+  // Throws usage_error if a block is outside of its `extent` or of its allocation, or at an
+  // impossible address. Throws usage_error for pageable memory that is not staged. Throws
+  // usage_error if the numbers are on a GPU that cannot run the kernel on this memory. Throws
+  // device_error if the driver fails.
   blocks_way copy_blocks_async(const block_batch& batch, CUstream_st* stream);
   // Each of n participants sends its bytes to all participants. Participant i sends `bytes` bytes
   // from send[i]. Each participant i receives the bytes of all participants in order, n * bytes in
@@ -256,8 +259,9 @@ class copier {
   // pieces. One piece is then combined while the next piece is copied. If other all-reduces use all
   // staging memory, the host waits for them. In a captured graph, pieces run one after another, and
   // the graph owns the staging memory of each of its all-reduces. If graphs own much staging
-  // memory, later all-reduces use smaller pieces. In the end no memory is left for them. The first
-  // all-reduce of a process loads kernels. Loading can wait for kernels that are running.
+  // memory, later all-reduces use smaller pieces. In the end, no memory is left for later
+  // all-reduces. The first all-reduce of a process loads kernels. Loading can wait for kernels that
+  // are running.
   //
   // Throws usage_error for buffers that break these rules, and if the library was built without
   // nvcc. Throws device_error if no staging memory is left, or if the GPUs cannot be used together.

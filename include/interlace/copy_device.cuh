@@ -24,7 +24,8 @@ inline constexpr std::uint32_t vectors_at_once = 8;
 __device__ __forceinline__ void copy_bytes(const kernel::replicas& r, std::uint64_t begin,
                                            std::uint64_t end, std::uint32_t peers,
                                            std::uint32_t thread, std::uint32_t threads) {
-  // Copies the bytes before the first vector boundary, and those after the last one, byte by byte.
+  // Copies the bytes before the first vector boundary and after the last vector boundary one by
+  // one.
   const std::uint64_t first = min(end, (begin + vector_bytes - 1) / vector_bytes * vector_bytes);
   const std::uint64_t last = max(first, end / vector_bytes * vector_bytes);
   const auto copy_ends = [&](std::uint64_t from, std::uint64_t to) {

@@ -143,11 +143,12 @@ class host_table_updates {
  private:
   using apply_on_host = cuda::updates::apply_on_host<Codec, Op>;
   // Small tiles leave shared memory for many bins. The size of tiles does not limit the speed,
-  // because the host is slower than any tile.
+  // because the host is slower than the GPU with tiles of any size.
   using shape = cuda::updates::append_shape<512, 8, 1>;
   static constexpr std::uint32_t most_bins = 4096;
   static constexpr std::uint64_t least_window_bytes = std::uint64_t{2} << 20U;
-  // In units of 128 bytes, so that no two rings share a cache line.
+  // The number of words in 128 bytes. The words of each ring begin at a multiple of 128 bytes, so
+  // no two rings share a cache line.
   static constexpr std::size_t line_words = 16;
 
   void clear_words() {

@@ -23,9 +23,9 @@
 //   B.each_warp(f)                          f(W) for every warp
 //   B.load(View, i)                         the same element for the whole block
 //   B.publish(replicated, begin, end)       releases the block's stores to [begin, end): all lanes'
-//                                           earlier stores to it are visible to an observer that
-//                                           sees the chunk as ready. Without it, the block's end
-//                                           publishes
+//                                           earlier stores to this range are visible to an observer
+//                                           that sees the chunk as ready. Without this call, the
+//                                           block's end publishes
 //   B.last_to_arrive(local, i, n)           true in the last of n blocks of a device (n >= 1) that
 //                                           arrive at counter i, a std::uint32_t that must be 0
 //                                           before and is 0 again afterwards. Acquires and
@@ -34,27 +34,30 @@
 //                                           local<T>, not by local<const T>. A block-wide barrier;
 //                                           no block waits for another
 //   shared<T>(B, n)                         n elements of shared memory, uninitialised
-//   lane_state<T>(B [, v])                  one T a lane that lives across barriers; s[L] is a T&
-//   W.index(), W.count()                    this warp in its block, warps of the block
+//   lane_state<T>(B [, v])                  one T for each lane that keeps its value across
+//                                           barriers; s[L] is a T&
+//   W.index(), W.count()                    number of this warp in its block; warps of the block
 //   W.each(f)                               f(L) for every lane; ends in a warp-wide barrier
 //   W.load(View, i)                         the same element for the whole warp
 //   W.sum(s), W.min(s), W.ballot(s)         over a lane_state; every lane gets the result
-//   W.shuffle_xor(s, mask), W.shuffle(s, k) the state of lane (own ^ mask), of lane k: read r[L]
+//   W.shuffle_xor(s, mask), W.shuffle(s, k) returns r: r[L] is the state of lane (own ^ mask), or
+//                                           of lane k
 //   W.repeated(key, f)                      calls f(W). For the same key, f must do the same:
 //                                           each lane takes the same path through f, and accesses
 //                                           the same places of shared memory, relative to the start
 //                                           of the warp's part. In other memory f may load other
 //                                           elements, and store to local arrays but not to regions.
 //                                           The simulated node records f once for each key
-//   L.index(), L.in_warp()                  this lane in its block, in its warp
-//   L.global_index(), L.global_count()      over the whole grid
+//   L.index(), L.in_warp()                  number of this lane in its block; in its warp
+//   L.global_index(), L.global_count()      number of this lane in the grid; lanes of the grid
 //   L.range(begin, end [, step])            for (auto i : L.range(b, e)): a loop whose iterations
 //                                           the lanes of a warp execute together
 //   L.carrying(unroll, operations, begin, end [, step])
-//                                           the same for a loop such as a sum, whose iterations
-//                                           each need the result of the one before: the loads of
-//                                           `unroll` iterations are in flight together, and each
-//                                           iteration executes these operations, as L.compute does
+//                                           L.range for a loop such as a sum, in which each
+//                                           iteration needs the result of the iteration before: the
+//                                           loads of `unroll` iterations are in flight together,
+//                                           and each iteration executes these operations, as
+//                                           L.compute does
 //   L.load(View | shared, i)                independent of all other loads
 //   L.load_index(View | shared, i)          a load whose value forms addresses: loads at these
 //                                           addresses wait for it
@@ -63,9 +66,9 @@
 //   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
 //   L.update(partitioned, i, v)             combines v with the element at its owner, by the next
 //                                           exchange at the latest; relaxed
-//   L.compute(operations)                   executes this number of operations of each kind after
+//   L.compute(operations)                   executes these numbers of operations, by kind, after
 //                                           all earlier loads; takes time only if simulated
-//   L.compute(operation, n)                 the same for one kind
+//   L.compute(operation, n)                 executes n operations of one kind in the same way
 //
 // Control flow around each, each_warp and last_to_arrive must be the same for all lanes of the
 // block, and control flow around W.each for all lanes of the warp.
@@ -73,10 +76,10 @@
 // A kernel can have two static members. `threads` fixes the number of lanes of a block.
 // `blocks_at_once`, which needs `threads`, is a number of blocks. With every mechanism, a
 // multiprocessor's registers must suffice for this many blocks at a time. Registers that a
-// mechanism needs (inline stores, for example, keep the addresses of peers in registers) then do
-// not reduce the kernel's occupancy. Only GPUs use `blocks_at_once`. On a GPU whose multiprocessors
-// hold fewer threads, fewer blocks count. `compiled_as<Kernel>` says what the compiler made of a
-// kernel; only the simulated node uses it.
+// mechanism needs (inline stores, for example, keep the addresses of peers in registers) therefore
+// do not reduce the kernel's occupancy. Only GPUs use `blocks_at_once`. On a GPU whose
+// multiprocessors have no room for the threads of this many blocks, a smaller number applies.
+// `compiled_as<Kernel>` says what the compiler made of a kernel; only the simulated node uses it.
 //
 // Memory semantics: a kernel reads a region's front and writes its back. Node::exchange publishes
 // the back and swaps the two. An exchange is complete on a device when everything to which the
@@ -126,8 +129,8 @@ struct operations {
   std::uint32_t fp64 = 0;
   std::uint32_t integer = 0;
   std::uint32_t special = 0;
-  // Minima of two integers, in a chain. They are integer operations, and a GPU may take the minimum
-  // of three integers by one operation.
+  // Minima of two integers, in a chain. Minima are integer operations. A GPU may compute the
+  // minimum of three integers by one operation.
   std::uint32_t minimum = 0;
 
   INTERLACE_HOST_DEVICE friend operations operator+(const operations& a, const operations& b) {
@@ -272,7 +275,7 @@ INTERLACE_HOST_DEVICE constexpr T largest_number() {
 // The value that leaves a combination unchanged. The operation `store` has no such value.
 template <class T, combine Op>
 INTERLACE_HOST_DEVICE constexpr T combine_identity() {
-  static_assert(Op != combine::store, "a store leaves nothing of the old value");
+  static_assert(Op != combine::store, "the operation store has no identity");
   if constexpr (Op == combine::min) {
     return largest_number<T>();
   } else if constexpr (Op == combine::max) {
@@ -307,11 +310,12 @@ INTERLACE_HOST_DEVICE constexpr T combine_values(T a, T b) {
 // The counts of one device's updates. The host node and the simulated node fill them.
 struct update_counts {
   std::uint64_t remote = 0;  // number of updates of other devices' elements
-  std::uint64_t combined =
-      0;  // number of these that were combined with another update before they left
+  // number of the remote updates that were combined with another update before they were sent
+  std::uint64_t combined = 0;
   std::uint64_t packets = 0;       // number of packets that were sent
   std::uint64_t packet_bytes = 0;  // bytes of these packets
-  std::uint64_t without_room = 0;  // updates that left one by one because a queue was full
+  // number of updates that were sent one by one because a queue was full
+  std::uint64_t without_room = 0;
 };
 
 // The queues of update packets for the mechanism `packed`. A packet begins with a header of 16
@@ -328,7 +332,7 @@ struct update_queues {
   // Log2 of the number of elements of a window, if there are several windows.
   std::uint32_t window_shift = 0;
   bool combines = true;  // whether updates of the same element are combined in a packet
-  unsigned char* to[max_devices] = {};  // for each owner, the queue of this device's packets there
+  unsigned char* to[max_devices] = {};  // for each owner, the queue there for this device's packets
   // For each owner, the number of packets that this device has sent in this epoch. The number
   // includes packets for which there was no room.
   std::uint32_t* sent = nullptr;
@@ -344,8 +348,8 @@ struct update_queues {
   }
 
   static constexpr std::uint32_t header_bytes = 16;
-  // After combining a packet frees less than a sixteenth of it, the warp sends this many packets
-  // without combining.
+  // If combining frees less than a sixteenth of a packet, the warp sends this many packets without
+  // combining.
   static constexpr std::uint32_t uncombined = 15;
   // The number of updates in a full packet. Each value has `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
@@ -359,8 +363,8 @@ struct update_queues {
   }
 };
 
-// The first update beyond a partitioned array that kernels of a device made. Only GPUs need it, and
-// only partitions that check updates have it.
+// The first update beyond the end of a partitioned array that a device's kernels made. Only
+// partitions on GPUs that check updates have this record.
 struct update_mistake {
   unsigned long long element = 0;
   unsigned long long block = 0;
@@ -372,7 +376,7 @@ struct update_mistake {
 // owner's kernels also load and store it.
 template <class T, combine Op>
 struct partitioned {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "the value of an update must have 4 or 8 bytes");
 
   std::uint64_t size = 0;     // number of elements of all parts together
   std::uint32_t device = 0;   // the device whose kernels have this view

@@ -369,7 +369,7 @@ __device__ __forceinline__ T load_read_only(const T* p) {
   }
 }
 
-// Adds atomically. Relaxed at device scope (at block scope if p is in shared memory). Returns the
+// Adds atomically, relaxed at device scope (at block scope if p is in shared memory). Returns the
 // old value.
 template <class T>
 __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
@@ -383,7 +383,7 @@ __device__ __forceinline__ T atomic_add_relaxed(T* p, T value) {
   }
 }
 
-// Takes the minimum atomically. Relaxed at device scope (at block scope if p is in shared memory).
+// Takes the minimum atomically, relaxed at device scope (at block scope if p is in shared memory).
 // Returns the old value. Floating-point numbers are compared as integers, so that one integer
 // atomic suffices: numbers without the sign bit ascend like integers, and numbers with the sign bit
 // descend. A NaN in memory stays.
@@ -581,8 +581,8 @@ class lane {
                                                  static_cast<index>(step));
   }
 
-  // On a GPU this is a plain loop, too. Only the simulator needs to know that iterations carry a
-  // result.
+  // On a GPU, carrying() is a plain loop, as range() is. Only the simulator needs to know that
+  // iterations carry a result.
   template <class B, class E>
   __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
                                            B begin, E end) const {
@@ -678,7 +678,8 @@ class lane {
     return atomic_min_relaxed(view.data + i, value);
   }
 
-  // Adds to the copy that this block uses. Relaxed at device scope. The exchange folds the copies.
+  // Combines the value with the copy of the element that this block uses, relaxed at device scope.
+  // The exchange folds the copies.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void reduce(const reduced<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
@@ -953,7 +954,7 @@ class block {
 };
 
 // The number of threads of a block for which a kernel is compiled. The result is 0 if the kernel
-// does not state `threads`. Its blocks may then have any number of threads.
+// does not state `threads`; blocks of such a kernel may have any number of threads.
 template <class Kernel>
 constexpr std::uint32_t fixed_threads() {
   if constexpr (requires { Kernel::threads; }) {
@@ -973,8 +974,8 @@ inline constexpr std::uint32_t threads_at_once = 1536;
 #else
 inline constexpr std::uint32_t threads_at_once = 2048;
 #endif
-// The number of blocks for which registers must suffice. The result is 0 if the kernel states none.
-// The launch bounds then have no second number.
+// The number of blocks for which registers must suffice. The result is 0 if the kernel states none;
+// the launch bounds of such a kernel have no second number.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {

@@ -7,17 +7,19 @@
  *   interlace_pool_park("weights", INTERLACE_PARK_ON_HOST, 1, NULL, 0, NULL);
  *   interlace_pool_resume("weights", NULL);
  *
- * A pool has a name and allocations on one or several GPUs. Parking a pool moves the contents of
- * all its allocations to page-locked host memory or to another GPU, or drops them, and gives the
- * physical memory back to the GPU. The addresses stay reserved. Pointers and captured graphs are
- * therefore valid again after the pool has resumed. Until then no work may use the memory.
+ * A pool has a name and allocations on one or several GPUs. Parking a pool moves the contents
+ * of all its allocations to page-locked host memory or to another GPU, or drops them, and
+ * gives the physical memory back to the GPU. The addresses stay reserved. Pointers and
+ * captured graphs are therefore valid again after the pool has resumed. Until then no work may
+ * use the memory.
  *
- * interlace_pool_park waits for all work on the pool's GPUs, and both calls return when the
- * bytes are in place. A call that fails changes nothing. The pool stays on the GPU, or it stays
- * parked. If a failed park cannot be undone, its message says so, and interlace_pool_resume
- * brings the rest back.
+ * interlace_pool_park waits for all work on the pool's GPUs. interlace_pool_park and
+ * interlace_pool_resume return once the bytes are in place. A call that fails changes nothing.
+ * The pool stays on the GPU, or it stays parked. If a failed park cannot be undone, its
+ * message says so, and interlace_pool_resume brings the rest back.
  *
- * Results and interlace_last_error are those of interlace/copy.h. All functions are thread-safe. */
+ * Results and interlace_last_error are those of interlace/copy.h. All functions are
+ * thread-safe. */
 #ifndef INTERLACE_PARK_H
 #define INTERLACE_PARK_H
 
@@ -51,16 +53,16 @@ INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
 
 /* The counts of one call. */
 typedef struct interlace_park_report {
-  uint64_t bytes;        /* of contents that moved */
+  uint64_t bytes;        /* bytes of contents that moved */
   uint64_t gpu_bytes;    /* physical memory that the GPUs got back, or that came back */
   uint64_t locked_bytes; /* host memory that was page-locked anew */
   double seconds;
 } interlace_park_report;
 
 /* Parks a pool. With `keep_pool`, the library keeps the page-locked memory after the pool has
- * resumed, for the next park. Without it, the system gets the memory back when the pool resumes.
- * `without_contents` lists `count` addresses at which allocations begin; the contents of these
- * allocations are dropped. `report` may be null. */
+ * resumed, for the next park. Without `keep_pool`, the system gets the memory back when the
+ * pool resumes. `without_contents` lists `count` addresses at which allocations begin; the
+ * contents of these allocations are dropped. `report` may be null. */
 INTERLACE_EXPORT interlace_result interlace_pool_park(const char* pool, int place, int keep_pool,
                                                       void* const* without_contents, size_t count,
                                                       interlace_park_report* report);
@@ -72,10 +74,10 @@ INTERLACE_EXPORT interlace_result interlace_pool_resume(const char* pool,
 /* The state of a pool. */
 typedef struct interlace_pool_facts {
   uint64_t allocations;
-  uint64_t bytes;      /* of all allocations */
+  uint64_t bytes;      /* bytes of all allocations */
   uint64_t host_bytes; /* page-locked memory that the contents occupy */
   int parked;          /* 1 or 0 */
-  int place;           /* of the contents, if the pool is parked */
+  int place;           /* place of the contents while the pool is parked */
 } interlace_pool_facts;
 /* Writes the state of a pool. */
 INTERLACE_EXPORT interlace_result interlace_pool_look_up(const char* pool,

@@ -28,7 +28,7 @@ namespace interlace::device {
 // integers, as atomic_min_relaxed does.
 template <combine Op, class T>
 __device__ __forceinline__ void combine_system(T* p, T value) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "the value of an update must have 4 or 8 bytes");
   using word = std::conditional_t<sizeof(T) == 4, unsigned int, unsigned long long>;
   using number = std::conditional_t<sizeof(T) == 4, int, long long>;
   if constexpr (Op == combine::store) {

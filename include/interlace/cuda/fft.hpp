@@ -13,14 +13,15 @@
 namespace interlace::cuda {
 
 // Plans a transform on a device of the node, and returns the function that a library call runs for
-// the transform (library_call::on_gpu). The function makes cuFFT's plan and its work area at once.
-// It loads the cuFFT that INTERLACE_CUFFT names. Without this variable it loads libcufft.so.12 from
-// the usual library folders or from the toolkit of this build. Throws usage_error if there is no
-// such library; the error lists the files that were tried. Throws device_error if cuFFT fails.
+// the transform (library_call::on_gpu). plan_fft makes cuFFT's plan and its work area at once. It
+// loads the cuFFT library that INTERLACE_CUFFT names. Without this variable, it loads
+// libcufft.so.12 from the usual library folders or from the toolkit of this build. Throws
+// usage_error if there is no such library; the error lists the files that were tried. Throws
+// device_error if cuFFT fails.
 std::function<void(void* stream)> plan_fft(const node& n, std::uint32_t device,
                                            const kernel::fft& f);
-// The same for a node of several processes. If `device` is not the node's own device, the returned
-// function does nothing.
+// Does the same for a node of several processes. If `device` is not the node's own device, the
+// returned function does nothing.
 std::function<void(void* stream)> plan_fft(const rank_node& n, std::uint32_t device,
                                            const kernel::fft& f);
 

@@ -128,8 +128,8 @@ class node {
     static_assert(std::is_trivially_copyable_v<T>);
     return {add_region(std::move(o), sizeof(T))};
   }
-  // Fills both buffers of every replica with `values`, and blocks until they are filled. Throws
-  // model_error inside of run, or if the number of values is not the number of elements.
+  // Fills both buffers of every replica with `values`, and blocks until all buffers are filled.
+  // Throws model_error inside of run, or if the number of values is not the number of elements.
   template <class T>
   void set_front(const kernel::region<T>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -164,8 +164,9 @@ class node {
     }
     return {id};
   }
-  // Fills the front of a reduction on every device with `values`, and blocks until they are filled.
-  // Throws model_error inside of run, or if the number of values is not the number of elements.
+  // Fills the front of a reduction on every device with `values`, and blocks until all fronts are
+  // filled. Throws model_error inside of run, or if the number of values is not the number of
+  // elements.
   template <class T, combine Op>
   void set_front(const kernel::reduction<T, Op>& r, const std::vector<T>& values) {
     for (std::uint32_t d = 0; d < devices(); ++d) {
@@ -190,8 +191,8 @@ class node {
   std::vector<T> part(const kernel::partition<T, Op>& p, std::uint32_t device) const {
     return read<T>(state(p.id).buffers.at(device)[0], state(p.id).part_size(device));
   }
-  // Fills the elements that a device owns, and blocks until they are filled. Throws model_error
-  // inside of run, or if the number of values is not the number of elements.
+  // Fills the elements that a device owns with `values`, and blocks until all of them are filled.
+  // Throws model_error inside of run, or if the number of values is not the number of elements.
   template <class T, combine Op>
   void set_part(const kernel::partition<T, Op>& p, std::uint32_t device,
                 const std::vector<T>& values) {
@@ -210,8 +211,8 @@ class node {
 
 #if defined(__CUDACC__)
   // Makes a partition. The elements are unspecified until the caller sets the parts. Throws
-  // model_error inside of run, or if the boundaries do not fit. Throws usage_error if the mechanism
-  // does not support partitions, or if a parameter is out of its bounds.
+  // model_error inside of run, or if the boundaries of the parts are not valid. Throws usage_error
+  // if the mechanism does not support partitions, or if a parameter is out of its bounds.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
     const std::uint32_t id =
@@ -248,8 +249,8 @@ class node {
     k.entry = reinterpret_cast<const void*>(&device::run_grid<device::untracked, Kernel>);
     add_kernel(device, std::move(k));
   }
-  // Enqueues one grid over all devices. A launch is a range of blocks, so the function throws
-  // usage_error for round-robin placement.
+  // Enqueues one grid over all devices. The launch on each device is a range of blocks, so the
+  // function throws usage_error for round-robin placement.
   template <class Kernel>
   void launch_over(const Kernel& kernel, grid shape, kernel::block_placement how) {
     kernel_operation k = describe(kernel, shape);
@@ -273,9 +274,9 @@ class node {
     add_launch(device, describe(kernel, shape), entries, r.id, mapping);
   }
 
-  // Runs the kernel at once, blocks until the kernel ends, and counts the accesses of its warps.
-  // The caller must not call this function in run. The kernel changes memory like a launch that
-  // writes no region.
+  // Runs the kernel at once, blocks until the kernel ends, and counts the accesses of the kernel's
+  // warps. The caller must not call this function in run. The kernel changes memory like a launch
+  // that writes no region.
   template <class Kernel>
   kernel::trace_totals trace(std::uint32_t device, const Kernel& kernel, grid shape) {
     kernel_operation k = describe(kernel, shape);
@@ -283,10 +284,10 @@ class node {
     return count_accesses(device, k);
   }
 
-  // Runs the kernel at once, one range of its blocks after another, and passes its warps' accesses
-  // to views to `take`. Blocks until the kernel ends. The caller must not call this function in
-  // run. The kernel changes memory like a launch that writes no region. With `stores_inline`, it
-  // changes memory like a launch that writes a region by inline stores.
+  // Runs the kernel at once, one range of its blocks after another, and passes to `take` the
+  // accesses of its warps to views. Blocks until the kernel ends. The caller must not call this
+  // function in run. The kernel changes memory like a launch that writes no region. With
+  // `stores_inline`, it changes memory like a launch that writes a region by inline stores.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape,
               const kernel::access_taker& take, bool stores_inline = false) {
@@ -306,10 +307,10 @@ class node {
   void call(std::uint32_t device, kernel::library_call c);
 
   // Enqueues the exchange of regions and reductions, which swaps their front and back. Memory
-  // ordering: the exchange releases and acquires at system scope. What kernels before the exchange
-  // stored to a region is visible to the kernels that a subscriber runs after the exchange. Throws
-  // model_error if an exchanged region tracks chunks, and a device with elements has not launched a
-  // kernel that writes the region.
+  // ordering: the exchange releases and acquires at system scope. The kernels that a subscriber
+  // runs after the exchange see all values that kernels stored to a region before the exchange.
+  // Throws model_error if an exchanged region tracks chunks, and a device with elements has not
+  // launched a kernel that writes the region.
   template <class... Item>
   void exchange(const Item&... items) {
     const std::vector<std::uint32_t> ids{items.id...};
@@ -324,8 +325,8 @@ class node {
     }
   }
 
-  // Calls f once, and runs what f launches and exchanges before the function returns. The measured
-  // times cover only this work, without host time.
+  // Calls f once, runs the launches and exchanges that f enqueues, and returns after they have
+  // ended. The measured times cover only this work, without host time.
   template <class F>
   kernel::run_result run(F&& f, const run_options& o = {}) {
     begin_recording();
@@ -404,8 +405,8 @@ class node {
 
   struct parts;
   std::unique_ptr<parts> parts_;
-  // For each partition, by id, the function that launches the kernels which combine the delivered
-  // updates with the elements.
+  // For each partition, by id, the function that launches the kernels for arrivals. These kernels
+  // combine the delivered updates with the elements.
   std::map<std::uint32_t, std::function<void(std::uint32_t device, std::uint32_t parity)>>
       arrivals_;
 };

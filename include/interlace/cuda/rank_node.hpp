@@ -38,7 +38,7 @@ namespace interlace::cuda {
 namespace device {
 
 // Combines `count` values for each of n elements, in order. The values of one element are n places
-// apart. If `reset` is true, the identity then replaces the values.
+// apart. If `reset` is true, the function then replaces the values with the identity.
 template <class T, combine Op>
 __global__ void fold_values(T* values, std::uint64_t n, std::uint32_t count, bool reset, T* to) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -68,7 +68,7 @@ class rank_node {
   std::uint32_t devices() const { return self_.ranks(); }
   std::uint32_t rank() const { return self_.rank(); }
   int ordinal(std::uint32_t /*device*/) const { return ordinal_; }
-  // Same as in cuda::node.
+  // See cuda::node::threads_at_once.
   std::uint64_t threads_at_once(std::uint32_t /*device*/) const {
     return cuda::threads_at_once(ordinal_);
   }
@@ -205,10 +205,10 @@ class rank_node {
 
  private:
   [[noreturn]] static void refuse_updates() {
-    throw usage_error("nvshmem moves regions, and no updates of partitioned arrays; take inline");
+    throw usage_error("nvshmem moves regions, but no updates of partitioned arrays; take inline");
   }
   struct reduction_memory {
-    void* own = nullptr;  // this device's partials, folded
+    void* own = nullptr;  // the combination of this device's partial results
     // Two arrays [rank][n] in symmetric memory. Exchanges use the two arrays in turn.
     std::array<void*, 2> inboxes{};
   };
@@ -234,7 +234,7 @@ class rank_node {
   int ordinal_;
   device_memory memory_;
   cudaStream_t stream_ = nullptr;
-  std::vector<cudaStream_t> to_peers_;  // one for each rank
+  std::vector<cudaStream_t> to_peers_;  // one stream for each rank
   cudaEvent_t order_ = nullptr;
   cudaEvent_t start_ = nullptr;
   cudaEvent_t stop_ = nullptr;

@@ -81,7 +81,7 @@ struct gpu_places {
 
 struct block_needs {
   std::uint32_t threads = 0;
-  std::uint32_t registers = 0;  // number for each thread
+  std::uint32_t registers = 0;  // registers of each thread
   std::uint32_t shared_bytes = 0;
 };
 

@@ -28,19 +28,20 @@ class node : public kernel::cpu_node {
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;
-    bool checks = false;  // Whether the node checks the rules of the memory model: an element has
-                          // one writer in an epoch, and blocks write and publish only mapped
-                          // elements. The node then also counts used elements and work.
+    // whether the node checks the rules of the memory model (an element has one writer in an epoch,
+    // and blocks write and publish only mapped elements), and counts used elements and work
+    bool checks = false;
   };
   // Makes a node. Throws usage_error if `o` asks for no devices, or for more devices than the limit
   // (interlace/base/limits.hpp).
   explicit node(options o);
 
   // Makes a partition. Throws usage_error if the mechanism does not support partitions, or if a
-  // parameter is out of its bounds. Throws model_error if the boundaries do not fit.
+  // parameter is out of its bounds. Throws model_error if the boundaries of the parts are not
+  // valid.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
-    // This node makes updates at once, so it does not have to combine stores.
+    // This node applies updates at once, so it needs no array of contributions for stores.
     if (Op == combine::store && kernel::row_of(o.mechanism).updates_partials) {
       o.mechanism = kernel::mechanism::inline_stores;
     }
@@ -151,11 +152,12 @@ class node : public kernel::cpu_node {
   }
   void adding(std::uint32_t id, const kernel::region_state& state) override;
   void exchange_one(std::uint32_t id);
-  // The number of bytes that the last exchange of this region delivered. For a partition, only the
-  // values count, and only in updates of another device's elements. For a reduction the number is
-  // 0.
+  // The number of bytes that the last exchange of this region delivered. For a partition, the
+  // number counts only the values in updates of other devices' elements. For a reduction, the
+  // number is 0.
   double sent_bytes(std::uint32_t id) const;
-  // The number of bytes of values so far in a partition's updates of other devices' elements.
+  // The number of bytes of the values in all updates so far of this partition that go to elements
+  // of another device.
   double updated_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 

@@ -33,7 +33,8 @@ class checking_observer {
   void end_block();
   // The work of all blocks since the last call, without a name.
   kernel::launch_work end_launch();
-  // Begins a new epoch of a region. The region's elements may then be written again.
+  // Begins a new epoch of a region. In the new epoch, devices may write the region's elements
+  // again.
   void end_epoch(std::uint32_t id);
   const kernel::use_tracker& use(std::uint32_t id) const { return regions_[id].use; }
 
@@ -80,8 +81,8 @@ class checking_observer {
   std::uint64_t block_ = 0;
   bool has_mapping_ = false;
   std::uint32_t region_ = 0;  // region that the launch writes
-  // Three lists of elements of this region: the elements that the block may write, those that it
-  // has stored, and those that it has published.
+  // Elements of this region: the block may write `mapped_`, has stored `stored_`, and has published
+  // `published_`.
   std::vector<kernel::element_range> mapped_;
   std::vector<kernel::element_range> stored_;
   std::vector<kernel::element_range> published_;

@@ -6,7 +6,7 @@
 
 namespace interlace::kernel {
 
-// Elements [begin, end) of the whole region. They all have the same owner.
+// Elements [begin, end) of the whole region. All of these elements have the same owner.
 struct chunk {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

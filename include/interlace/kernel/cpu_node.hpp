@@ -173,7 +173,7 @@ class cpu_node {
   void launch_arrivals(std::uint32_t id, std::uint32_t parity) {
     for (std::uint32_t d = 0; d < devices_; ++d) arrivals_[id](d, parity);
   }
-  // Copies the contributions to a partition to the inboxes of their owners at once.
+  // Copies all contributions to a partition into the inboxes of the owners at once.
   void contribute(std::uint32_t id);
   // For each device, the counts of the updates that the device's kernels have made so far. The
   // list's index is the id of the partition.
@@ -205,7 +205,7 @@ class cpu_node {
   // Allocates memory that lives as long as the node, with every byte 0xff.
   virtual void* take(std::uint32_t device, std::uint64_t bytes) = 0;
   virtual void* take_unified(std::uint64_t bytes, const page_placement& pages) = 0;
-  // The node calls this when a region or reduction gets its id. Ids count from 0.
+  // The node calls this function when a region or reduction gets its id. Ids count from 0.
   virtual void adding(std::uint32_t id, const region_state& state) = 0;
 
   std::uint32_t add(region_state state, fold_function folding);

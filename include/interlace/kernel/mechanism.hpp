@@ -28,8 +28,9 @@ mechanism parse_mechanism(const std::string& name);
 
 // Whether blocks announce which elements of a region's chunks they have written.
 constexpr bool tracks_chunks(mechanism m) { return row_of(m).tracks_chunks; }
-// Whether an exchange begins only when the kernels before it are done, and then copies what they
-// wrote. The time of an epoch is then the time of the kernels plus the time of the copies.
+// Whether an exchange begins only after the kernels before it have ended, and then copies the
+// output of these kernels. With such a mechanism, the time of an epoch is the time of the kernels
+// plus the time of the copies.
 constexpr bool copies_behind_kernels(mechanism m) { return row_of(m).copies_after_kernels; }
 // Whether remote stores wait in a queue of the GPU. (No existing GPU has such a queue.)
 constexpr bool queues_stores(mechanism m) { return row_of(m).queues_stores; }

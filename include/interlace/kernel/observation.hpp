@@ -1,5 +1,5 @@
-// What a node observes of a simulated run besides its time. This is the traffic of every pair of
-// devices, the use of every link over time, and the work that kept each device busy.
+// The observations of a simulated run besides its time: the traffic of every pair of devices, the
+// use of every link over time, and the work that kept each device busy.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct link_traffic {
   std::string protocol;
   std::uint64_t wire_bytes = 0;
   double busy = 0;            // fraction of the time in which the link carries data
-  std::vector<float> by_bin;  // the same fraction for each time bin
+  std::vector<float> by_bin;  // the fraction `busy` for each time bin
 };
 
 struct device_activity {

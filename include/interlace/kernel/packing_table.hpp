@@ -15,7 +15,7 @@ enum class number_type : std::uint8_t { u32, i32, f32, u64, i64, f64 };
 template <class T>
 constexpr number_type number_type_of() {
   static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8),
-                "updates are of numbers of 4 or 8 bytes");
+                "the value of an update must have 4 or 8 bytes");
   if constexpr (std::is_floating_point_v<T>) {
     return sizeof(T) == 4 ? number_type::f32 : number_type::f64;
   } else if constexpr (std::is_signed_v<T>) {

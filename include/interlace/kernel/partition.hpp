@@ -9,8 +9,8 @@
 //   packs_updates     nowhere: warps fill packets in shared memory, and store full packets in a
 //                     queue at the owner. A packet for which the queue has no room leaves as single
 //                     updates of the owner's memory, so no kernel ever waits for room
-//   moves_packets     nowhere: the same, but the queues are in the device's own memory, and the
-//                     exchange moves all of them, full or not
+//   moves_packets     nowhere: warps fill packets as with packs_updates. But the queues are in the
+//                     device's own memory, and the exchange moves all packets, full or not
 //
 // Inboxes, queues and counters exist twice, for even and odd epochs. A device can begin the next
 // epoch before an owner has combined what the last exchange delivered. But no device can begin the
@@ -44,7 +44,7 @@ constexpr bool packs_updates(const mechanism_row& row) {
 
 // Checks the options and fills the state of a partition, but allocates no memory. Throws
 // usage_error if the mechanism does not support partitions, or if a parameter is out of its bounds.
-// Throws model_error if the boundaries do not fit.
+// Throws model_error if the boundaries of the parts are not valid.
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
                                   combine operation, std::uint32_t devices);
 

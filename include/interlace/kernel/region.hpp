@@ -9,11 +9,11 @@
 //   allocate_unified<T>(n [, page_placement]) -> unified<T>
 //                                           one array whose pages (4 KiB simulated, 2 MiB on GPUs)
 //                                           go to the devices in turn, or where
-//                                           interlace/kernel/placement.hpp says; lives and starts
-//                                           as above
+//                                           interlace/kernel/placement.hpp says; lives as long
+//                                           as the node; every byte 0xff
 //   upload(local<T> | unified<T>, values), download(local<T> | unified<T>) -> std::vector<T>
 //   create_region<T>(region_options) -> region<T>
-//   set_front(region, values)               both buffers of every replica
+//   set_front(region, values)               fills both buffers of every replica
 //   front(region, device) -> std::vector<T> the replica of one device
 //   create_reduction<T, Op>(n, copies) -> reduction<T, Op>;  set_front(reduction, values);
 //   front(reduction, device)
@@ -83,10 +83,10 @@ struct region_options {
   // The number of threads of the polling agent, or of each kernel that `device-launch` launches.
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
-  // Used only by mechanisms that track chunks. If false, a run skips the transfers and does
-  // everything else. On a simulated machine the chunks then reach their devices without transfers,
-  // and the run measures the cost of tracking chunks and of starting transfers (PROACT, section
-  // V-C). On GPUs the run measures the cost of tracking alone, and the replicas are not valid.
+  // Only mechanisms that track chunks use `transfers`. If it is false, a run skips the transfers
+  // and does everything else. On a simulated machine, the chunks then reach their devices at no
+  // cost. The run measures the cost of tracking chunks and of starting transfers (PROACT, section
+  // V-C). On GPUs, such a run measures the cost of tracking alone, and the replicas are not valid.
   bool transfers = true;
   // For nccl only.
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
@@ -102,8 +102,8 @@ struct region_options {
   // packets.
   std::uint32_t update_windows = 1;
   // For partitions on GPUs: whether run() throws model_error, with the device, block and lane, if a
-  // kernel updated an element beyond the array. Other nodes always check. Without this option such
-  // an update changes nothing.
+  // kernel updated an element beyond the array. Other nodes always check. Without this option, GPUs
+  // drop such an update without an error.
   bool check_updates = false;
 };
 
@@ -272,12 +272,12 @@ struct timeline_event {
 };
 
 // The stores of kernels to other devices. One store is the data that `inline` would send as one
-// packet: what a warp writes to one line. On PCIe each run of bytes is a store of its own, and on
-// NVLink each run of sectors.
+// packet: what a warp writes to one line. On PCIe, each run of bytes in the line counts as a
+// separate store. On NVLink, each run of sectors in the line counts as a separate store.
 struct remote_store_counts {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;
-  // The element k counts stores of 2^k to 2^(k + 1) - 1 bytes.
+  // Element k counts stores of 2^k to 2^(k + 1) - 1 bytes.
   std::array<std::uint64_t, 8> sizes{};
   std::uint64_t packets = 0;      // packets that carried the stores
   std::uint64_t wire = 0;         // number of all bytes in these packets
@@ -320,7 +320,8 @@ struct remote_load_counts {
   std::uint64_t cache_misses = 0;
   std::array<std::uint64_t, 32> by_words{};  // number of remote loads; the index is the number of
                                              // 4-byte words that the lanes read, minus 1
-  // The number of pages for which an optimisation was chosen individually, for each optimisation.
+  // `coalesced_pages` and `cached_pages` count the pages for which the decision engine chose the
+  // optimisation page by page. `migrated_pages` counts the pages that moved.
   std::uint64_t coalesced_pages = 0;
   std::uint64_t cached_pages = 0;
   std::uint64_t migrated_pages = 0;
@@ -328,7 +329,7 @@ struct remote_load_counts {
   std::uint64_t delayed_touches = 0;  // first touches that moved no page
   std::uint64_t migration_batches = 0;  // batches of pages that moved together
   std::uint64_t l2_loads = 0;           // loads and atomics that reached second-level caches
-  // The number of those loads and atomics that found their sectors present or in flight.
+  // The number of the `l2_loads` that found their sectors present or in flight.
   std::uint64_t l2_hits = 0;
   // The mean time from the issue of a load instruction's first line to the arrival of its last
   // line.
@@ -367,7 +368,8 @@ struct run_result {
   std::optional<observation> observed;  // only on simulated nodes; covers the node's whole life
   std::vector<launch_work> work;   // one for each launch and call; only on a host node with checks
   std::vector<double> sent_bytes;  // one value for each exchange; only on a host node with checks
-  // The time of each epoch, between exchanges; only on GPUs, in a run with detail.
+  // The time of each epoch, from one exchange to the next. Only runs with `detail` on GPUs have
+  // these times.
   std::vector<double> epoch_s;
 };
 

@@ -41,8 +41,9 @@ remote_load_options parse_remote_loads(const std::string& name);
 
 // What a decision engine measured in a window, and what it decided. Each rate is between 0 and 1.
 struct remote_load_decision {
-  bool made = false;   // false if the run ended before the engine decided; the choice is then what
-                       // it would have decided
+  // false if the run ended before the engine decided; `choice` is then the choice that the engine
+  // would have made
+  bool made = false;
   std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;
   std::uint64_t accesses = 0;

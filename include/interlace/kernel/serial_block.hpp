@@ -14,24 +14,28 @@
 //   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_iteration_end()                  optional: the previous operations end an iteration of
 //                                            a loop that carries a result
-//   void on_uniform()                        the previous load is the warp's: its value decides
-//                                            which instructions follow
-//   void on_acquire_release()                the previous atomic acquires and releases what the
-//                                            block does after and before it; its warp waits for it
+//   void on_uniform()                        the whole warp makes the previous load, and its value
+//                                            decides which instructions follow
+//   void on_acquire_release()                the previous atomic acquires for the block's later
+//                                            accesses and releases the block's earlier accesses;
+//                                            the warp waits for the atomic
 //   void on_barrier(bool whole_block)        after each (true) or warp.each (false)
 //   void on_shuffle(std::uint32_t warp, n, operation, m)
 //                                            n warp-wide register exchanges, with m operations of
 //                                            each lane between them
-//   void on_vote(std::uint32_t warp)         optional: a ballot, else on_shuffle
+//   void on_vote(std::uint32_t warp)         optional: a ballot; without this function, a ballot
+//                                            is an on_shuffle
 //   void on_reduction(warp, n, operation)    optional: a reduction of 32-bit integers, for which a
-//                                            GPU may have an instruction, else on_shuffle with n
-//                                            exchanges and n operations
+//                                            GPU may have an instruction; without this function, a
+//                                            reduction is an on_shuffle with n exchanges and n
+//                                            operations
 //   void on_publish(region, begin, end)
 //   bool begin_repeated(warp, lanes, place, key)
 //                                            start of a warp.repeated; true if the observer knows
-//                                            what its lanes do. Another observer then watches them:
-//   watch_repeated(), end_repeated(watched)    that observer, and the end of its use
-//   void end_repeated()                      otherwise, the end of the warp.repeated
+//                                            what its lanes do
+//   watch_repeated()                         after true: another observer, which watches the lanes
+//   void end_repeated(watched)               after true: the end of the use of that observer
+//   void end_repeated()                      after false: the end of the warp.repeated
 #pragma once
 
 #include <algorithm>
@@ -212,7 +216,7 @@ class lane_range {
 
 // A range in which each iteration needs the result of the previous iteration. The compiler unrolls
 // the loop `unroll` times, so the loads of `unroll` iterations are in flight together. The
-// operations of these iterations come before the next loads.
+// operations of these iterations come before the loads of the next iterations.
 struct carried_work {
   std::uint32_t unroll = 1;
   operations each;  // operations of each iteration
@@ -359,7 +363,7 @@ class accessor {
     const std::uint64_t first = view.boundaries[view.device];
     if (n < first || n >= view.boundaries[view.device + 1]) [[unlikely]] {
       throw model_error("a kernel of device " + std::to_string(view.device) + " reaches element " +
-                        std::to_string(n) + " of a partitioned array, of which it owns " +
+                        std::to_string(n) + " of a partitioned array, of which the device owns " +
                         std::to_string(first) + " to " +
                         std::to_string(view.boundaries[view.device + 1]));
     }
@@ -437,8 +441,9 @@ class serial_lane : public accessor<Observer> {
     return carrying(unroll, each, begin, end, 1U, site);
   }
 
-  // Whether loops have as many loads in flight as the compiler unrolls them. Otherwise the loads of
-  // all iterations may be in flight, unless the iterations carry a result.
+  // Whether the number of iterations that the compiler unrolls limits the loads that a loop has in
+  // flight. Without this limit, the loads of all iterations may be in flight, unless the iterations
+  // carry a result.
   bool unrolls() const {
     if constexpr (requires { observer_->unrolls(); }) return observer_->unrolls();
     return false;
@@ -881,8 +886,8 @@ class serial_block : public accessor<Observer> {
                         std::to_string(shared_bytes_));
     }
     auto* data = static_cast<T*>(memory_.take(bytes, std::max(alignof(T), std::size_t{16})));
-    // Fills the memory with poison. If a kernel reads a value before writing one, the result then
-    // looks wrong.
+    // Fills the memory with poison, so that a kernel that reads a value before writing it gets a
+    // result that looks wrong.
     std::memset(static_cast<void*>(data), 0xff, bytes);
     return {data, elements};
   }

@@ -36,7 +36,8 @@ class update_packer {
            std::uint32_t offset, T value) {
     if (!used_) begin(view);
     if (queues_.sent != view.queues.sent) {
-      throw model_error("a kernel packs updates of two partitioned arrays; launch one kernel each");
+      throw model_error(
+          "a kernel packs updates of two partitioned arrays; launch one kernel for each array");
     }
     if (lanes_.size() <= lane) lanes_.resize(lane + std::size_t{1});
     update u{queues_.bin(owner, offset), offset, {}};
@@ -219,8 +220,8 @@ class update_packer {
     }
   }
 
-  // Combines updates of the same element. Returns true if this freed at least a quarter of the
-  // packet.
+  // Combines updates of the same element. Returns true if the combining freed at least a quarter of
+  // the packet.
   template <class Observer>
   bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t bin) {
     if (uncombined_[warp] != 0) {

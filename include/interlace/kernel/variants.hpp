@@ -31,8 +31,7 @@ enum class memory_hint : std::uint8_t {
 // one thread of that warp works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
-// Of the following functions, the parse functions throw usage_error for an unknown name. The error
-// lists the valid names.
+// The parse functions below throw usage_error for an unknown name. The error lists the valid names.
 const char* collective_name(collective c);
 collective parse_collective(const std::string& name);
 

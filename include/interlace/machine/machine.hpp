@@ -34,10 +34,11 @@ struct cache {
   bool holds_shared = false;
   // For the L2 only: the rate at which all banks together take stored bytes. 0 means bytes_per_s.
   double write_bytes_per_s = 0;
-  // For the L2 only: equal parts, each beside an equal part of the compute units. A part caches
-  // what its compute units load. Each line has a home part, whose channels are those of the line.
+  // For the L2 only: the number of equal parts. Each part belongs to an equal share of the compute
+  // units, and caches what these units load. Each line has a home part, and uses the memory
+  // channels of this part.
   std::uint32_t parts = 1;
-  std::uint64_t far_latency_ps = 0;  // what a line's home adds to the latency if it is another part
+  std::uint64_t far_latency_ps = 0;  // additional latency of a line whose home is another part
   double far_bytes_per_s = 0;        // rate of data that is found in other parts; 0 means no limit
   // For the L2 only: the rate of requests of all banks together, for requests of any size. 0 means
   // that only bytes count.
@@ -74,8 +75,9 @@ struct issue_rates {
   std::uint32_t special = 16;  // reciprocal, square root, transcendental
   // The number of lines (tags) that the load/store unit looks up per clock.
   std::uint32_t memory_lines = 1;
-  // The number of clocks from an operation until an operation that needs its result. 0 means the
-  // time for which the lanes are busy with the operation.
+  // The latencies of operations, by kind. A latency is the number of clocks from an operation until
+  // another operation can use its result. 0 means the time for which the lanes are busy with the
+  // operation.
   double fp32_latency = 0;
   double fp64_latency = 0;
   double integer_latency = 0;
@@ -153,8 +155,9 @@ struct dualopt {
   // The number of remote accesses that are watched before the decision.
   std::uint64_t monitored = 20'000;
   std::uint64_t warm_up = 0;  // number of accesses that are ignored before the watched accesses
-  // For an engine that continues to watch. Its decision changes after this number of windows in a
-  // row that agree. Also, one compute unit in this number of units continues to look up its L1.
+  // Both members are for an engine that continues to watch. Its decision changes after
+  // `agreeing_windows` windows in a row agree on another decision. One in `looking_units` compute
+  // units continues to look up its L1.
   std::uint32_t agreeing_windows = 2;
   std::uint32_t looking_units = 64;
   // The number of remote loads after which a page gets an optimisation of its own.
@@ -243,8 +246,9 @@ struct gpu {
   std::uint64_t instruction_ps = 0;
   block_dispatch dispatch = block_dispatch::round_robin;
   std::uint64_t fence_ps = 0;  // time of a system-scope release without stores in flight
-  // Costs of kernels that kernels launch: the time from the launch to the first block, the time
-  // between two launches of the GPU, and the most launches that may be pending.
+  // Costs of kernels that kernels launch. `device_launch_ps` is the time from the launch to the
+  // first block. `device_launch_interval_ps` is the time between two launches of the GPU. At most
+  // `device_launches_pending` launches may be pending.
   std::uint64_t device_launch_ps = 0;
   std::uint64_t device_launch_interval_ps = 0;
   std::uint32_t device_launches_pending = 2048;
@@ -305,14 +309,14 @@ struct protocol {
 struct link {
   endpoint a;
   endpoint b;
-  std::string protocol_name;  // the name in the machine file, for people
+  std::string protocol_name;  // the protocol's name in the machine file, for people
   interlace::machine::protocol protocol;
   std::uint32_t width = 1;  // lanes (PCIe) or links (NVLink), for people
   double bytes_per_s = 0;
   std::uint64_t latency_ps = 0;
   std::uint64_t queue_bytes = 0;  // size of the egress buffer at each end of the link
-  // Measured payload rates of long copies: the rate in one direction, and the sum of both
-  // directions. 0 means that the rate is unknown.
+  // Measured payload rates of long copies. `copy_bytes_per_s` is the rate in one direction, and
+  // `copy_both_bytes_per_s` is the sum of both directions. 0 means that the rate is unknown.
   double copy_bytes_per_s = 0;
   double copy_both_bytes_per_s = 0;
 };

@@ -26,8 +26,7 @@ struct run_options {
   std::uint32_t warm_ups = 0;     // number of runs before the measured runs
   std::uint32_t repetitions = 1;  // number of measured runs; time_s is their median
   // Whether the run uses plain streams with events between kernels, copies and exchanges. The run
-  // then fills copy_s, epoch_s and timeline. Its time_s is larger than that of a run without
-  // detail.
+  // then fills copy_s, epoch_s and timeline. Its time_s is larger than without `detail`.
   bool detail = false;
   std::uint32_t timeline_epochs = 3;
   // Before each run except the first, the node restores the contents that regions and reductions

@@ -58,22 +58,22 @@ enum class failed_wait : unsigned int {
   host,
   chunk,
   announcement,
-  elsewhere,    // a failure in another process, which has the details
+  elsewhere,    // a failure in another process; that process has the details
   turn,         // an exchange ran with the wrong one of its two pairs of buffers
-  outside,      // found by an audit: an element was stored outside of the device's part,
-  twice,        // published twice,
-  unpublished,  // stored and not published,
-  unstored,     // published and not stored
+  outside,      // an audit found an element that was stored outside of the device's part
+  twice,        // an audit found an element that was published twice
+  unpublished,  // an audit found an element that was stored but not published
+  unstored,     // an audit found an element that was published but not stored
 };
 struct wait_failure {
   failed_wait what;
   unsigned int device;
   unsigned int
-      exchange;  // only for waits for peers: the number of the exchange, which the host has set
+      exchange;         // the number of the exchange, which the host sets; only for waits for peers
   unsigned int peer;    // only for waits for peers
-  unsigned int region;  // chunks only
+  unsigned int region;  // set for chunks only
   unsigned int chunk;
-  unsigned int block;        // only for audits, like the next two members
+  unsigned int block;        // set for audits only, like `other_block` and `element`
   unsigned int other_block;  // the block that published the element first
   counter element;
   counter seen;
@@ -85,8 +85,8 @@ struct barrier_arguments {
   std::uint32_t devices = 1;
   std::uint32_t exchange = 0;  // a name, for error messages only
   std::uint64_t deadline_ns = 0;
-  // True if the peers belong to other processes. Failures that these processes report are then
-  // noted here, too.
+  // True if the peers belong to other processes. In this case, `failure` also notes the failures
+  // that these processes report.
   bool notes_failures = false;
   device_control* controls[max_devices] = {};
   wait_failure* failure = nullptr;  // this device's failure
@@ -170,10 +170,10 @@ struct large_reduction {
 // The launch functions only enqueue on the stream. The caller must make the stream's device
 // current.
 
-// Whether an exchange and the next kernel of its stream are launched early.
+// Says whether an exchange, and the next kernel of its stream, are launched early.
 struct early_launch {
-  // Whether the exchange is launched before the previous kernel has ended. The exchange then waits
-  // for the kernel's end itself.
+  // Whether the exchange is launched before the previous kernel has ended. If so, the exchange
+  // itself waits for the kernel's end.
   bool comes = false;
   bool lets_next = false;  // whether the next kernel is launched while the exchange waits for peers
 };

@@ -21,10 +21,10 @@ struct nvshmem_id {
 class nvshmem_library {
  public:
   // Loads the first candidate that exists. Candidates are names that dlopen accepts. Sets
-  // environment variables that NVSHMEM reads when it starts, for the whole process. They turn off
-  // multicast in the switches (NVSHMEM_DISABLE_NVLS), and the network unless the environment says
-  // otherwise. Throws usage_error if no candidate exists; the error lists all candidates. Also
-  // throws usage_error if the library lacks a necessary function.
+  // environment variables of the process, which NVSHMEM reads when it starts. These variables turn
+  // off multicast in the switches (NVSHMEM_DISABLE_NVLS). They also turn off the network, unless
+  // the environment says otherwise. Throws usage_error if no candidate exists; the error lists all
+  // candidates. Also throws usage_error if the library lacks a necessary function.
   explicit nvshmem_library(const std::vector<std::string>& candidates);
 
   // The version in NVIDIA's notation, such as 3.4.5.
@@ -61,20 +61,20 @@ class nvshmem_rank {
   std::uint32_t ranks() const { return ranks_; }
   std::string version() const { return library_->version(); }
 
-  // Allocates memory on every rank. All ranks access this memory by the same address. The memory
+  // Allocates memory on every rank. All ranks access this memory at the same address. The memory
   // lives until the rank leaves. All ranks must call this function with the same sizes in the same
   // order. Returns nullptr for 0 bytes. Throws device_error if there is not enough memory.
   void* allocate(std::size_t bytes) const;
 
-  // put and the barrier only enqueue. A put copies to the same address on another rank. All ranks
-  // must enqueue the barrier. After the barrier, every put that was enqueued before the barrier is
-  // complete.
+  // `put` and `barrier` only enqueue their work. A put copies to the same address on another rank.
+  // All ranks must enqueue the barrier. After the barrier, every put that was enqueued before the
+  // barrier is complete.
   void put(void* to, const void* from, std::size_t bytes, std::uint32_t rank, void* stream) const;
   void barrier(void* stream) const;
 
   // Ends NVSHMEM once all ranks have called this function. Afterwards the caller must not call any
-  // other function of this class. The destructor does not end NVSHMEM. If one rank has failed, the
-  // other ranks would otherwise wait for that rank.
+  // other function of this class. The destructor does not end NVSHMEM, because it would then wait
+  // for ranks that have failed.
   void leave() const;
 
  private:

@@ -16,7 +16,7 @@
 
 namespace interlace::cuda::updates {
 
-// The updates whose element does not exist.
+// Counts the updates whose element does not exist, and describes the first of them.
 struct bad_update {
   unsigned long long count;
   unsigned long long element;  // element of the first bad update
@@ -34,7 +34,8 @@ __device__ __forceinline__ void note_bad(bad_update* bad, std::uint64_t element)
 template <class Record>
 struct bin_set {
   Record* pool;  // [bins][room]
-  // [bins]; number of updates that came; the bin had no room for those beyond `room`
+  // [bins]; for each bin, the number of updates that came for it. The updates after the first
+  // `room` updates found no room.
   std::uint32_t* filled;
   std::uint64_t first;  // the first element of the first bin
   std::uint32_t bins;
@@ -103,15 +104,15 @@ __device__ __forceinline__ warp_part part_of(std::uint64_t begin, std::uint64_t 
   return {at, min(each, end - at)};
 }
 
-// Those updates [begin, end) of a producer whose element is in a bin of a set, or in one of the
-// bins that would follow, up to `last_bin`.
+// Selects, from the updates [begin, end) of a producer, the updates whose element belongs to a bin
+// of a set. The set's bins go up to bin `last_bin`, even if the set has memory for fewer bins.
 template <class Producer>
 struct chosen_updates {
   static constexpr bool all = false;
   Producer producer;
   std::uint64_t begin;
   std::uint64_t end;
-  std::uint32_t last_bin;  // the set's first bin has the number 0
+  std::uint32_t last_bin;  // number of the last bin; the set's first bin has the number 0
   std::uint64_t elements;  // number of elements of the table
   bad_update* bad;
 };
@@ -188,8 +189,8 @@ __device__ __forceinline__ std::uint32_t lanes_before() {
 #endif
 }
 
-// Takes chosen updates of a warp, as many as `segment` is sure to have room for. `capacity` must be
-// a multiple of 32. Returns the number of updates taken. All lanes must call this function.
+// Takes as many chosen updates of a warp as surely fit in `segment`. `capacity` must be a multiple
+// of 32. Returns the number of updates taken. All lanes must call this function.
 template <class Record, class Walk, class Choose>
 __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& left,
                                                      Record* segment, std::uint32_t capacity,
@@ -203,7 +204,7 @@ __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& 
     (end + __popc(taken & before)).store_if(take, r);
     end = end + __popc(taken);
   };
-  // A row has an update for each lane. The last row may have fewer.
+  // A row has one update for each lane. The last row can have fewer updates.
   auto rows = static_cast<std::uint32_t>(min(left / 32, std::uint64_t{1} << 26U));
   const std::uint32_t had = rows;
   while (rows >= at_once && end - begin + at_once * 32 <= capacity) {
@@ -232,14 +233,15 @@ __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& 
   return end - begin;
 }
 
-// One word has a record's bin, times bin_unit, and its number among the tile's records of this bin.
+// A word holds two numbers of a record: the number of its bin, times bin_unit, plus the record's
+// number among the tile's records of this bin.
 inline constexpr std::uint32_t bin_unit = 1U << 18U;
 
 // Appends updates of `source` to the bins, by one block. The block's warps begin at `first_warp`,
 // and `warps` warps share the work. `apply` says which element an update belongs to. If a bin has
-// no room for updates, `apply` applies them: one update at a time by `now`, or, if `apply` works by
-// blocks, all such updates of a bin together by `send`. Returns the number of updates that had no
-// room.
+// no room for updates, `apply` applies these updates. An `apply` that works by blocks takes all
+// such updates of a bin together (`send`). Any other `apply` takes one update at a time (`now`).
+// The function returns the number of updates that had no room.
 template <class Shape, class Record, class Source, class Apply>
 __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
                                                       const Source& source, std::uint64_t warps,
@@ -251,8 +253,9 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   constexpr std::uint32_t at_once = 4;          // number of records that a thread copies together
   constexpr std::uint32_t bins_at_once = 2;     // number of bins that a thread handles together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
-  // x: the place in the pool of the bin's first record, minus the record's number in the tile; y:
-  // the number in the tile from which on the bin has no room
+  // For each bin, `x` is the place in the pool of the bin's first record, minus the record's number
+  // in the tile. Records of the bin whose number in the tile is `y` or more have no room in the
+  // bin.
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
   // For each bin, this is first the number of its records, and later the number in the tile of its
@@ -262,9 +265,9 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   const std::uint32_t tid = threadIdx.x;
   const std::uint32_t lane = tid % 32;
   const std::uint32_t warp = tid / 32;
-  // Bins of the whole table have numbers of 32 bits. If an element does not exist, its bin may have
-  // a larger number. The number is then cut, and so this element, too, belongs to exactly one
-  // slice.
+  // The bins of the whole table have numbers of 32 bits. The bin of an element that does not exist
+  // can have a larger number. This number is cut to 32 bits, so such an element also belongs to
+  // exactly one slice.
   const auto first_bin = static_cast<std::uint32_t>(to.first >> to.log2);
   const auto bin_of = [&](const Record& r) {
     return static_cast<std::uint32_t>(apply.element(r) >> to.log2) - first_bin;
@@ -291,7 +294,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
                           [&](const Record& r) { return bin_of(r) <= source.last_bin; });
     __syncthreads();
     Record records[Each];
-    // Bin * bin_unit + number of the record among the tile's records of this bin.
+    // For each of the thread's updates: bin * bin_unit + number of the record among the tile's
+    // records of this bin.
     std::uint32_t rank[Each];
     INTERLACE_UNROLL
     for (std::uint32_t u = 0; u < Each; ++u) {
@@ -299,14 +303,14 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       if constexpr (Source::all) {
         if (k < count) records[u] = load_streaming(walk + u * 32);
       } else {
-        records[u] = own_segment[k];  // beyond `count`: what was there
+        records[u] = own_segment[k];  // places from `count` on keep old contents
       }
     }
     if constexpr (Source::all) {
       walk += segment;
       mine.left -= count;
     }
-    // Lanes without an update count it beyond the bins, so that no lane takes a branch.
+    // A lane without an update counts in a place beyond the bins, so that no lane takes a branch.
     const std::uint32_t own_limit = count > lane ? count - lane : 0;
     std::uint32_t existing = 0;
     INTERLACE_UNROLL

@@ -10,7 +10,7 @@ namespace interlace::cuda::updates {
 
 template <combine Op, class T>
 __device__ __forceinline__ void combine_at(T* p, T value) {
-  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "updates are of numbers of 4 or 8 bytes");
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "the value of an update must have 4 or 8 bytes");
   if constexpr (Op == combine::store) {
     *static_cast<volatile T*>(p) = value;
   } else if constexpr (Op == combine::bit_xor || Op == combine::bit_or) {

@@ -12,8 +12,8 @@
 
 namespace interlace::cuda::updates {
 
-// A wait that passed its deadline. Only the first thread of a kernel whose wait does so writes this
-// struct.
+// Describes a wait that passed its deadline. Only the kernel's first thread whose wait expires
+// writes this struct.
 struct ring_failure {
   unsigned int failed;
   unsigned int ring;
@@ -31,8 +31,8 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Sends blocks of records to the ring of the bin's owner. Ring k has the bins from number k * bins
-// / rings (rounded up) on.
+// Sends blocks of records to the ring of the bin's owner. The first bin of ring k has the number k
+// * bins / rings, rounded up.
 template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;
@@ -55,7 +55,7 @@ struct send_to_host {
   }
 
   // Sends `count` records, at most slot_records. The whole block must call this function. After a
-  // failure it drops the records.
+  // failure, the function drops the records.
   template <class Record>
   __device__ void send(std::uint32_t bin, const Record* records, std::uint32_t count) const {
     __shared__ std::uint64_t ticket_of_block;
@@ -105,8 +105,8 @@ struct send_to_host {
   }
 };
 
-// Sends the updates of all bins. A whole block sends a slot. Blocks that work at the same time send
-// to all rings. A ring gets one bin after another.
+// Sends the updates of all bins. One whole block sends each slot. Blocks that work at the same time
+// send to all rings. A ring gets one bin after another.
 template <class Record, class Send>
 __device__ __forceinline__ void send_bins(const bin_set<Record>& from, const Send& send) {
   // The number of slots for a bin.

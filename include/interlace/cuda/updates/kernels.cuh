@@ -42,7 +42,7 @@ struct apply_to_table {
   }
 };
 
-// Drops updates. A measurement that uses this struct gets the time of everything else.
+// Drops updates. A measurement that uses this struct measures all work except applying the updates.
 template <class Codec>
 struct drop_updates {
   static constexpr bool by_blocks = false;
@@ -55,8 +55,8 @@ struct drop_updates {
   __device__ __forceinline__ void now(const Record&) const {}
 };
 
-// The shape of blocks that append from memory. Two such blocks share a multiprocessor. GPUs with
-// the least shared memory hold only one.
+// The shape of blocks that append from memory. Two such blocks share a multiprocessor. On GPUs with
+// the least shared memory, a multiprocessor holds only one such block.
 template <class Record>
 using usual_shape = append_shape<512, sizeof(Record) <= 8 ? 16 : 8, 2>;
 
@@ -71,8 +71,8 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
   if (without_room != 0) atomicAdd(direct, static_cast<unsigned long long>(without_room));
 }
 
-// Splits bins into bins of windows. The source bins are number `first_bin` and the following ones
-// in `from`, gridDim.y bins in all. The results go to `to`. gridDim.x blocks share a source bin.
+// Splits bins into bins of windows. The source bins are the gridDim.y bins of `from` that begin
+// with bin number `first_bin`. The results go to `to`. gridDim.x blocks share a source bin.
 template <class Shape, class Record, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     split_kernel(bin_set<Record> to, const bin_set<Record> from, std::uint32_t first_bin,
@@ -150,7 +150,7 @@ inline std::uint64_t usual_window_bytes() {
   return std::bit_floor(static_cast<std::uint64_t>(shared));
 }
 
-// A stage of a run, as measurements distinguish them.
+// The stages of a run that measurements distinguish.
 enum class stage : std::uint32_t { append, split, combine };
 
 // Bins in the memory of the current device, and the launches of the kernels that use them. One
@@ -203,8 +203,8 @@ class update_bins {
     return b;
   }
 
-  // Some bins are split together, and `first` is the first of them. Returns the bins of windows
-  // into which they are split.
+  // Returns the bins of windows into which a group of bins is split. `first` is the first bin of
+  // the group.
   bin_set<Record> parts(const sizing& s, std::uint32_t slice, std::uint32_t first) const {
     const bin_set<Record> all = bins(s, slice);
     bin_set<Record> b;
@@ -219,8 +219,7 @@ class update_bins {
     return b;
   }
 
-  // Appends updates to empty bins: those of the producer's updates [begin, end) that belong to
-  // slice `slice`.
+  // Appends to empty bins the producer's updates [begin, end) that belong to slice `slice`.
   template <class Producer, class Apply>
   void append(const sizing& s, std::uint32_t slice, const Producer& producer, std::uint64_t begin,
               std::uint64_t end, const Apply& apply, cudaStream_t stream) {
@@ -279,8 +278,8 @@ class update_bins {
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
-  // Waits for the stream. Returns the number of updates that had no room, and the bad updates.
-  // Resets both.
+  // Waits for the stream. Returns the number of updates that had no room, and the bad updates, and
+  // resets both counts.
   std::pair<std::uint64_t, bad_update> take_counts(cudaStream_t stream) {
     counts found{};
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));

@@ -46,8 +46,8 @@ struct own_codec {
   INTERLACE_HOST_DEVICE value_type value(const Record& r) const { return r.value(); }
 };
 
-// The number of bytes of memory that a producer reads for an update. It is 8 if the producer does
-// not say.
+// The number of bytes of memory that a producer reads for an update. The number is 8 if the
+// producer does not define it.
 template <class Producer>
 constexpr std::uint32_t produced_bytes() {
   if constexpr (requires { Producer::bytes; })
@@ -100,7 +100,7 @@ struct update_arrays {
   __device__ __forceinline__ walk begin(std::uint64_t i) const { return {indices + i, values + i}; }
 };
 
-// A producer of the updates make(0), make(1), ... ...
+// A producer of the updates make(0), make(1), and so on.
 template <class Make>
 struct each_update {
   static constexpr std::uint32_t bytes = cuda::updates::produced_bytes<Make>();

@@ -44,7 +44,7 @@ struct apply_on_host {
   }
 };
 
-// Drops records. A measurement that uses this struct gets the time of everything else.
+// Drops records. A measurement that uses this struct measures all work except applying the updates.
 struct drop_on_host {
   template <class Record>
   void fetch(const Record& /*r*/) const {}
@@ -125,7 +125,7 @@ class ring_readers {
   }
 
   std::vector<std::atomic<std::uint64_t>>
-      ends_;  // final number of tickets of each ring; unknown while kernels run
+      ends_;  // final number of tickets of each ring, not known while kernels run
   std::vector<std::uint64_t> read_;
   std::atomic<bool> stopped_{false};
   std::vector<std::thread> threads_;

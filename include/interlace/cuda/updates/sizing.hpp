@@ -75,10 +75,10 @@ struct sizing {
 
 // Bins are worth their cost for tables that are larger than this many L2s.
 inline constexpr double least_caches = 1.5;
-// One of this many groups of windows is split at a time.
+// The bins of a slice form this many groups. One group is split at a time.
 inline constexpr std::uint32_t groups = 16;
-// The cost of one more pass, or of one more level, for each update. In the time that the pass or
-// the level takes, the memory of an H200 moves this many bytes.
+// The cost for each update of one more pass (`pass_bytes`) and of one more level (`level_bytes`). A
+// cost is the number of bytes that the memory of an H200 moves in the same time.
 inline constexpr double pass_bytes = 4;
 inline constexpr double level_bytes = 28;
 inline constexpr std::uint32_t most_passes = 32;
@@ -142,8 +142,8 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
   return s;
 }
 
-// The cost of an update in bytes. It is the sum of the bytes that are moved for an update, and of
-// other work, counted as the bytes that memory moves in the same time.
+// The cost of an update in bytes. It is the number of bytes that are moved for an update, plus the
+// number of bytes that memory moves in the time of all other work for an update.
 inline double cost_of(const sizing_request& r, const sizing& s, std::uint64_t updates) {
   const double table = 2.0 * r.value_bytes * static_cast<double>(r.elements) *
                        static_cast<double>(s.rounds(updates)) / static_cast<double>(updates);

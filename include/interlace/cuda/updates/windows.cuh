@@ -40,7 +40,7 @@ struct alignas(16) four_words {
 // Combines the elements [first, first + size) of `table` with `count` updates. The whole block must
 // call this function. `apply` has three functions: `element(record)`, `now(record)`, which updates
 // the table by an atomic, and `within(element, record)`, which updates an element in shared memory
-// by an atomic. `shared` has room for the window, from a multiple of 16 bytes on. While a thread
+// by an atomic. `shared` is aligned to 16 bytes and has room for the window. While a thread
 // combines `Ahead` updates, it loads the next `Ahead` updates.
 template <int Threads, int Ahead, class T, class Record, class Apply>
 __device__ __forceinline__ void combine_window(T* table, std::uint64_t first, std::uint32_t size,
