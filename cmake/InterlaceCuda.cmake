@@ -3,7 +3,8 @@
 # says otherwise. The CUDA part is compiled for the GPUs of this machine. If the machine has no GPU, it
 # is compiled for compute capabilities 8.0 and 9.0, and the driver compiles its PTX for later GPUs.
 
-# Sets `nvcc`, and `nvcc_release` to its version, or `why_no_cuda` to a sentence.
+# Sets `nvcc` to the path of nvcc, and `nvcc_release` to its version. If there is no nvcc that the
+# build can use, sets `why_no_cuda` to a sentence instead.
 function(interlace_find_nvcc)
   set(found "${CMAKE_CUDA_COMPILER}")
   if(NOT found)
@@ -25,9 +26,9 @@ function(interlace_find_nvcc)
   if(NOT found)
     set(why_no_cuda "there is no nvcc in CUDACXX, PATH or /usr/local/cuda/bin" PARENT_SCOPE)
   elseif(NOT release)
-    set(why_no_cuda "${found} does not say which CUDA it is of" PARENT_SCOPE)
+    set(why_no_cuda "${found} does not say its CUDA version" PARENT_SCOPE)
   elseif(release VERSION_LESS 13)
-    set(why_no_cuda "${found} is of CUDA ${release}, and 13.0 is needed" PARENT_SCOPE)
+    set(why_no_cuda "${found} is of CUDA ${release}; the build needs 13.0 or later" PARENT_SCOPE)
   else()
     set(nvcc "${found}" PARENT_SCOPE)
     set(nvcc_release "${release}" PARENT_SCOPE)
@@ -103,7 +104,7 @@ function(interlace_code_of_architectures)
     endif()
   endforeach()
   if(least STREQUAL "")
-    set(least 80)  # native, all, all-major: what the kernels need
+    set(least 80)  # for native, all and all-major: the least capability that the kernels need
   endif()
   list(TRANSFORM targets REPLACE "^compute_" "PTX compute_")
   list(JOIN targets ", " text)

@@ -8,8 +8,8 @@
 #   NAME_on_gpus  _NAME_on_gpus.so, for GPUs, if the project enabled CUDA and Interlace was
 #                 built with it
 #
-# With DESTINATION, both are installed into FOLDER. They belong next to the Python file of the
-# workload.
+# With DESTINATION, both libraries are installed into FOLDER. The libraries belong next to the
+# Python file of the workload.
 function(interlace_add_workload name header)
   cmake_parse_arguments(PARSE_ARGV 2 given "" "DESTINATION" "")
   if(given_UNPARSED_ARGUMENTS)

@@ -8,9 +8,24 @@
 //   interlace::region ranks(group, spec);
 //   ...
 //   for (std::uint32_t d : group.local_devices()) {              // an epoch
+//   }
+//   }
+//   }
+//   }
+//   }
+//   }
+//   }
+//   }
 //     ranks.begin(d, stream[d]);
 //     update<<<blocks, 256, 0, stream[d]>>>(ranks.writer<float>(d));
 //     ranks.exchange(d, stream[d]);
+//   }
+//   }
+//   }
+//   }
+//   }
+//   }
+//   }
 //   }
 //
 // Each device of the group holds a replica of the region: two buffers, front and back. In an epoch
@@ -26,9 +41,10 @@
 // Memory ordering: stores to the part by kernels before an exchange are in the subscribers' fronts
 // for everything after that exchange in their streams (release and acquire, system scope). No
 // device writes a peer's buffer before that peer's exchange allows it. Kernels that read a front
-// must therefore come before the epoch's exchange in its stream, or the caller must join their
-// stream to it. The buffers swap at every exchange: an element that an epoch leaves unwritten falls
-// back to its value of the epoch before.
+// must therefore come before the epoch's exchange in the exchange's stream. If such kernels run in
+// another stream, the caller must make the exchange's stream wait for them. The buffers swap at
+// every exchange: an element that an epoch leaves unwritten falls back to its value of the epoch
+// before.
 //
 // CUDA graphs: a whole epoch can be captured, with begin, the caller's kernels and exchange in the
 // same capture. Each device has a graph of its own. Because the buffers swap, a graph must hold an
@@ -40,17 +56,17 @@
 // work may wait for work that the host has yet to enqueue. Load each kernel before its first epoch:
 // on each device, call cudaFuncGetAttributes or make a launch that writes nothing. Or set
 // CUDA_MODULE_LOADING=EAGER. Between begin and exchange nothing may wait for the device, so call
-// neither cudaMalloc nor cudaFree. A program may still load a kernel there. Therefore no agent runs
-// in a device's first epoch that is not captured: with `polling`, copies after the kernel move the
-// data of this epoch.
+// neither cudaMalloc nor cudaFree. A program may still load a kernel between the two calls.
+// Therefore no agent runs in a device's first epoch that is not captured: with `polling`, copies
+// after the kernel move the data of this epoch.
 //
 // Deadlines: every wait on a device ends at the group's deadline at the latest. The next call of
 // the group or the region reports the expired wait as a device_error, which names the device or
 // rank, region, chunk, counter and target. After that the group can only be destroyed. If a kernel
-// of the caller never ends, this is reported when something waits for the kernel (another device's
-// exchange or a chunk's transfer), but the kernel's device cannot continue. A stream that waits for
-// a chunk under `copy-engine` has no deadline of its own. `synchronize` watches it, unless the
-// epoch is in a graph or 64 later epochs have been enqueued.
+// of the caller never ends, the library reports an error when another device's exchange or a
+// chunk's transfer waits for the kernel. The kernel's device cannot continue. A stream that waits
+// for a chunk under `copy-engine` has no deadline of its own. `synchronize` watches this stream,
+// unless the epoch is in a graph or 64 later epochs have been enqueued.
 //
 // Errors: usage_error for invalid arguments, model_error for calls out of order, device_error for
 // failures on a device and passed deadlines (interlace/base/errors.hpp).
@@ -121,9 +137,8 @@ class group {
   // if the process of another rank ended. Does not block.
   void check() const;
   // The chunk for which a stream of this process waits now, with its counter and target, as a
-  // sentence. The text is empty if no wait is known. This is the case if no stream waits, if the
-  // epoch is in a graph, or if the devices do not answer within 200 ms. Any thread may call this
-  // function at any time.
+  // sentence. The text is empty if no stream waits, if the epoch is in a graph, or if the devices
+  // do not answer within 200 ms. Any thread may call this function at any time.
   std::string waits() const;
   // Blocks until all work that is enqueued on the stream has ended. Throws an error as soon as
   // there is one. The calling thread calls `regularly` about every 50 ms. An exception from
@@ -137,8 +152,8 @@ class group {
   std::shared_ptr<cuda::group_state> state_;
 };
 
-// The elements that each block of a device's kernel writes. Needed for kernels that call
-// `announce`.
+// The elements that each block of a device's kernel writes. Kernels that call `announce` need this
+// struct.
 struct region_producer {
   std::uint64_t blocks = 0;
   kernel::block_mapping mapping;
@@ -165,7 +180,7 @@ struct region_spec {
   // How the agent's threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk
   // through shared memory. "bulk" needs fewer threads for the same throughput; 4096 threads suffice
   // on an H200. For every 32 threads, "bulk" takes 64 KiB of shared memory from the kernel. The
-  // region refuses an agent that takes so much that not a single warp of the kernel finds a place.
+  // region refuses an agent that leaves no room for a single warp of the kernel.
   std::string agent_copy = "vectors";
   // One element for each device, if the device's kernel calls `announce`. Entries for devices of
   // other processes are ignored. An empty list means that kernels publish each element of their
@@ -218,14 +233,14 @@ class region {
   // the region, with equal specs. If any rank fails, all ranks throw that rank's error, and nothing
   // is allocated.
   region(const group& g, const region_spec& spec);
-  // Makes a region in the caller's memory, which has one element of `memory` for each local device.
-  // The contents of the memory are kept.
+  // Makes a region in the caller's memory. `memory` has one element for each local device. The
+  // contents of the memory are kept.
   region(const group& g, const region_spec& spec, const std::vector<region_memory>& memory);
   // Tells the other ranks that this rank cannot make the region. The rank must call this function
   // in place of a constructor. The function throws usage_error on all ranks.
   [[noreturn]] static void refuse(const group& g, const std::string& why);
   // Waits for the work that runs on the devices. All ranks must destroy their regions in the same
-  // order. If a rank does not, the others wait for it until the deadline.
+  // order. If a rank does not destroy its region, the other ranks wait until the deadline.
   ~region();
   region(region&&) noexcept;
   region& operator=(region&&) noexcept;
@@ -259,8 +274,8 @@ class region {
   // on `stream` and does not block.
   void exchange(std::uint32_t device, CUstream_st* stream);
 
-  // The chunks of a device's part, in ascending order. Empty if the mechanism does not track
-  // chunks.
+  // The chunks of a device's part, in ascending order. The list is empty if the mechanism does not
+  // track chunks.
   const std::vector<kernel::chunk>& chunks(std::uint32_t device) const;
   // Pointers into the device's memory, for producers that announce without `announce` or `publish`.
   // After all its stores, a block must pass a barrier. One thread of the block then adds to

@@ -79,7 +79,8 @@ __device__ __forceinline__ void publish(const region_writer<T>& w, B begin, E en
 }
 
 // Announces that the block has stored all elements to which spec.producers maps the block. All
-// threads of a block must call this function at the block's end. Memory ordering: as for publish.
+// threads of a block must call this function at the block's end. Memory ordering: the function
+// orders as `publish` does.
 template <class T>
 __device__ __forceinline__ void announce(const region_writer<T>& w) {
   if (w.chunks.count == 0 || w.chunks.first == nullptr) return;

@@ -3,6 +3,7 @@
 //   const interlace::tune_region region{part_bytes, sizeof(float), devices - 1};
 //   const auto space = interlace::tune_space_of(region, {"bulk-copy", "split", "polling"});
 //   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
+//   });
 //     interlace::region_spec spec = others;
 //     spec.mechanism = c.mechanism;
 //     if (const auto bytes = c.parameter("chunk_bytes")) spec.chunk_bytes = *bytes;
@@ -14,8 +15,8 @@
 //   });
 //   const auto& best = found.candidates[found.pick].candidate;
 //
-// The search eliminates candidates step by step. It measures candidates that it compares at the
-// same time, in turn:
+// The search eliminates candidates step by step. The candidates that it compares with each other
+// are measured in turn, in the same round:
 //
 // 1. It measures a coarse grid of each mechanism's parameters, with a few samples of each
 //    candidate.
@@ -119,10 +120,10 @@ struct tune_grid {
 
 // Returns the candidates that the region allows. The other candidates are returned with the reason
 // why the region rules them out. Several chunk sizes can leave a part whole (see
-// kernel/chunks.hpp); only the first of them is possible. If no chunk is large enough to be worth a
-// wait of `copy-engine`, only the largest one is possible. Mechanisms with the trait `control` are
-// controls. Throws usage_error for a region without peers, for mechanisms that do not exist, and
-// for invalid lists.
+// kernel/chunks.hpp); only the first of these chunk sizes is possible. If no chunk size is worth a
+// wait of `copy-engine`, only the largest chunk size is possible. Mechanisms with the trait
+// `control` are controls. Throws usage_error for a region without peers, for mechanisms that do not
+// exist, and for invalid lists.
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 
@@ -161,8 +162,8 @@ struct tune_measured {
 
   tune_candidate candidate;
   std::vector<round_samples> rounds;  // all samples; empty if the candidate was not measured
-  // The median over the samples of the final rounds. If the candidate was in no final round, the
-  // median over all samples. 0 without samples.
+  // The median over the samples of the final rounds or, if the candidate was in no final round,
+  // over all samples. The median is 0 if there are no samples.
   double median_s = 0;
   double spread_s = 0;  // distance from the first to the third quartile
   bool control = false;
@@ -176,8 +177,8 @@ struct tune_result {
   std::vector<tune_measured> candidates;  // candidates in the order of the space
   std::size_t pick = 0;
   std::optional<std::size_t> best_control;
-  // The number of seconds by which the pick can be faster than the best control only by chance. 0
-  // if the best control is the pick.
+  // The lead of the pick over the best control, in seconds, that chance alone can explain. The
+  // value is 0 if the best control is the pick.
   double error_s = 0;
   // True if the pick is a control although another candidate has a lower median.
   bool control_unbeaten = false;
@@ -195,7 +196,7 @@ using tune_measure =
 // finite number above 0.
 tune_result tune_in_rounds(const tune_space& space, const tune_measure_round& measure,
                            const tune_rules& rules = {});
-// The same search with a function that measures one candidate at a time.
+// Makes the same search with a function that measures one candidate at a time.
 tune_result tune(const tune_space& space, const tune_measure& measure,
                  const tune_rules& rules = {});
 

@@ -8,9 +8,9 @@
 // because lanes are scheduled independently (compute capability 7.0 and later).
 //
 // Memory ordering: a packet is stored by weak stores, and its slot is taken by a relaxed atomic at
-// device scope. The exchange makes both visible to the owner. It is a later kernel of the same
-// stream, which releases and acquires at system scope. Updates without a packet are relaxed
-// atomics, or weak stores, at system scope.
+// device scope. The exchange makes the packet and its slot visible to the owner. The exchange is a
+// later kernel of the same stream, which releases and acquires at system scope. Updates without a
+// packet are relaxed atomics, or weak stores, at system scope.
 #pragma once
 
 #if !defined(__CUDACC__)
@@ -274,8 +274,8 @@ class warp_packets {
     }
   }
 
-  // Combines updates of the same element in a full packet. Returns true if this freed at least a
-  // quarter of the packet.
+  // Combines updates of the same element in a full packet. Returns true if the combining freed at
+  // least a quarter of the packet.
   template <combine Op, class T>
   __device__ __forceinline__ bool makes_room(std::uint32_t active, std::uint32_t bin) const {
     const std::uint32_t own = 1U << threadIdx.x % 32;

@@ -30,8 +30,8 @@
 // updates further. The lanes of a warp therefore produce consecutive updates. `run` may produce an
 // update several times, and the producer must return the same update each time. A producer can have
 // a static member `bytes`, the number of bytes of memory that it reads for an update. `run` then
-// weighs these bytes against those of the table. Two producers are ready to use: `update_arrays`
-// reads arrays, and `each_update` calls a function object for each number.
+// weighs these bytes against the bytes of the table. Two producers are ready to use:
+// `update_arrays` reads arrays, and `each_update` calls a function object for each number.
 #pragma once
 
 #include <cuda_runtime.h>

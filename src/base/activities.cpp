@@ -114,7 +114,7 @@ std::string home() {
   return entry.pw_dir;
 }
 
-// Opens the folder of sockets. It is in the first usable folder among those of
+// Opens the folder of sockets. This folder is in the first usable folder of the list in
 // python/interlace/base/user_folder.py.
 descriptor open_folder() {
   struct place {
@@ -140,13 +140,13 @@ descriptor open_folder() {
   return {};
 }
 
-// A listening socket. Its name, PROCESS.socket, appears only once it listens.
+// A listening socket. Its name, PROCESS.socket, appears only once the socket listens.
 class listener {
  public:
   listener() : folder_(open_folder()), name_(std::to_string(getpid()) + ".socket") {
     if (!folder_) return;
     const std::string hidden = "." + name_;
-    // The name can be left from a killed process with this number.
+    // A killed process with the same number can have left this name.
     (void)unlinkat(folder_.get(), hidden.c_str(), 0);
     descriptor made(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const sockaddr_un address = address_of(hidden);
@@ -366,7 +366,7 @@ class server {
   }
 
   pid_t process_ = getpid();
-  // A thread holds this while it makes a description, so that no activity ends meanwhile.
+  // A thread holds this mutex while it makes a description, so that no activity ends meanwhile.
   std::mutex mutex_;
   std::vector<const describer*> shown_;
   listener at_;

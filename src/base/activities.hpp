@@ -20,8 +20,8 @@ double seconds_now();
 // A length of time for people, such as "3 s", "2 min 5 s" or "1 h 4 min".
 std::string duration_text(double seconds);
 
-// While this object exists, `interlace ps` shows an activity of this process. SIGQUIT then prints
-// the activities to standard error, unless the program uses or ignores that signal.
+// While this object exists, `interlace ps` shows an activity of this process. During this time,
+// SIGQUIT prints the activities to standard error, unless the program uses or ignores that signal.
 //
 // A thread waits at a socket that only the process's user can open. The thread starts with the
 // first activity and ends with the last one. It costs nothing while nobody asks. A process that

@@ -1,5 +1,5 @@
 // Decisions that all ranks of a group take together. Each rank contributes a result, or says why it
-// has none. Then either all ranks continue or no rank does.
+// has none. Afterwards, either all ranks continue or no rank continues.
 #pragma once
 
 #include <cstdint>

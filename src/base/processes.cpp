@@ -72,7 +72,7 @@ sockaddr_un address_of(const std::string& path) {
 }
 
 // Opens the process at the other end of the socket. That process must belong to the same user.
-// Returns the process's pidfd, or no descriptor if this process cannot see the other one.
+// Returns the process's pidfd, or no descriptor if this process cannot see the other process.
 descriptor open_process(int socket, const std::string& who) {
   ucred other{};
   socklen_t size = sizeof(other);
@@ -104,7 +104,7 @@ meeting_point::meeting_point() : socket_(open_socket()) {
     if (mkdtemp(folder_.data()) != nullptr) break;  // creates the folder with mode 0700
     folder_.clear();
   }
-  if (folder_.empty()) throw_errno("a folder for a socket, in XDG_RUNTIME_DIR or /tmp,");
+  if (folder_.empty()) throw_errno("making a folder for a socket in XDG_RUNTIME_DIR or /tmp");
   path_ = folder_ + "/socket";
   const sockaddr_un address = address_of(path_);
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the call's type
@@ -212,7 +212,8 @@ void peer_processes::look_after(const watcher& w) const {
       const std::uint32_t rank = there[k];
       bool stays = looks[2 * k + 1].revents == 0 && looks[2 * k + 2].revents == 0;
       if (!stays) {
-        // A process that has ended may have sent messages before its end. They are read first.
+        // A process that has ended may have sent messages before its end. These messages are read
+        // first.
         std::string said(most_told, 0);
         const ssize_t got = recv(peers_[rank].life.get(), said.data(), said.size(), MSG_DONTWAIT);
         if (got > 0 && said[0] == tells) {

@@ -64,8 +64,8 @@ class peer_processes {
   // connecting takes longer than the deadline, or if a process of another user answers.
   peer_processes(std::uint32_t rank, const std::vector<std::string>& paths,
                  const meeting_point& own, std::chrono::duration<double> deadline);
-  // Tells the other processes that this process ends regularly, so that they do not take its end
-  // for a crash.
+  // Tells the other processes that this process ends regularly. Without this notice, they would
+  // report a crash.
   ~peer_processes();
   peer_processes(const peer_processes&) = delete;
   peer_processes& operator=(const peer_processes&) = delete;
@@ -80,8 +80,8 @@ class peer_processes {
     std::function<void()> regularly{};  // called about every 10 ms
   };
   void watch(watcher w);
-  // Sends the text to all other processes. In a process that watches, `told` is called with the
-  // text. Does not block.
+  // Sends the text to all other processes. A process that has a watcher calls `told` with the text.
+  // Does not block.
   void tell(const std::string& text) noexcept;
 
   // Sends a message of at most 64 KiB and 250 descriptors. The caller keeps ownership of the

@@ -167,7 +167,8 @@ class nccl_sums : public timed_method {
 
 std::vector<copy_times> measure_all_reduce(const collective_request& request) {
   if (request.bytes % sizeof(float) != 0)
-    throw usage_error("blocks of an all-reduce must have a multiple of 4 bytes: it adds float32");
+    throw usage_error(
+        "blocks of an all-reduce must have a multiple of 4 bytes: it adds float32 numbers");
   std::vector<int> gpus(request.gpus);
   std::iota(gpus.begin(), gpus.end(), 0);
   const summands memory(request);

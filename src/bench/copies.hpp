@@ -23,8 +23,8 @@ struct copy_request {
   std::uint64_t bytes = 0;  // bytes of each message
   // The methods to time. Besides "memcpy" and "nccl", a method is "streams", "graphs", or a list of
   // settings separated by spaces ("INTERLACE_COPY=graphs ..."). "nccl" is possible only if no
-  // message begins or ends at the host. All messages are then one group of NCCL calls, with one
-  // stream on each GPU.
+  // message begins or ends at the host. With "nccl", all messages are one group of NCCL calls, with
+  // one stream on each GPU.
   std::vector<std::string> methods{"memcpy", "auto"};
   std::uint32_t warmup = 3;
   std::uint32_t repeats = 20;

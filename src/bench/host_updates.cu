@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-// Makes the updates by the host alone. Every core walks over a part of the stream. It prefetches 64
-// elements before it updates them by atomics.
+// Makes the updates by the host alone. Every core walks over a part of the stream. A core
+// prefetches 64 elements before it updates these elements by atomics.
 double host_alone(word* table, word mask, std::uint64_t count) {
   constexpr std::uint64_t ahead = 64;
   return seconds_of([&] {
@@ -131,7 +131,7 @@ double host_alone(word* table, word mask, std::uint64_t count) {
 host_update_times measure_host_updates(const host_update_request& q) {
   if (!std::has_single_bit(q.table_bytes) || q.table_bytes < (std::uint64_t{1} << 20U))
     throw usage_error("a table of RandomAccess has a power of two of bytes, at least 1 MiB");
-  if (q.repeats == 0) throw usage_error("updates are measured at least once");
+  if (q.repeats == 0) throw usage_error("a measurement of updates needs at least one repeat");
   const cuda::current_device on(gpu);
   host_table table(q.table_bytes);
   const std::uint64_t elements = table.elements();

@@ -33,7 +33,7 @@ cuda::node_options first_gpus(std::uint32_t gpus) {
 
 workload::repetition checked(const kernel_repeats& how) {
   if (how.epochs == 0 || how.repeats == 0) {
-    throw usage_error("a microbenchmark needs epochs and repeats");
+    throw usage_error("a microbenchmark needs at least one epoch and one repeat");
   }
   return {how.epochs, how.repeats};
 }
@@ -50,8 +50,8 @@ template <class F>
 runs with_element(std::uint32_t bytes, const F& f) {
   if (bytes == sizeof(word)) return f(word{});
   if (bytes == sizeof(quad_word)) return f(quad_word{});
-  throw usage_error("a microbenchmark of " + std::to_string(bytes) +
-                    " bytes a lane; there are 4 and 16");
+  throw usage_error("no microbenchmark uses " + std::to_string(bytes) +
+                    " bytes for each lane; give 4 or 16");
 }
 
 runs stores_of(cuda::node& node, std::uint32_t element_bytes, const workload::store_request& asked,
@@ -100,7 +100,7 @@ class copy_streams {
       fill_with_poison(c.end, c.target, c.asked.bytes);
     }
     // The first copy between two memories initialises resources, and may wait for streams that are
-    // held. It is therefore made before any stream is held.
+    // held. This copy is therefore made before any stream is held.
     enqueue();
     wait();
   }
@@ -200,7 +200,7 @@ class copy_streams {
     const bool known = asked.from < here && asked.to < here && asked.from != asked.to;
     if (!known || (asked.from < 0 && asked.to < 0) || asked.bytes == 0) {
       throw usage_error("a copy of " + std::to_string(asked.bytes) + " bytes from " +
-                        name_of(asked.from) + " to " + name_of(asked.to) + ", of " +
+                        name_of(asked.from) + " to " + name_of(asked.to) + "; there are " +
                         std::to_string(here) + " GPUs");
     }
     if (asked.from >= 0 && asked.to >= 0) cuda::enable_peer_access({asked.from, asked.to});
@@ -315,7 +315,7 @@ std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_byte
   cuda::node node(first_gpus(2));
   const int gpu = node.ordinal(0);
   if (!cuda::read_nvlink_counters(gpu)) return std::nullopt;
-  // The factor 2 stands for the warm-up run, which counts too.
+  // The factor 2 stands for the warm-up run, because the counters also count this run.
   const std::uint64_t payload = 2 * elements * element_bytes * how.epochs;
   std::vector<double> found;
   cuda::nvlink_bytes before = settled_counters(gpu, 0);

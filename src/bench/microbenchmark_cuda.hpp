@@ -24,16 +24,17 @@ struct kernel_times {
   std::uint64_t payload = 0;   // bytes that all senders together send in an epoch
 };
 
-// Like stores_on_sim, but with elements of 4 or 16 bytes.
+// Does the same as stores_on_sim, but with elements of 4 or 16 bytes.
 kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
                             std::uint64_t elements, std::uint32_t together,
                             const kernel_repeats& how);
-// Epochs of one GPU: a kernel of a block, and an exchange that also combines `sums` sums.
+// Measures epochs of one GPU. An epoch has a kernel of one block, and an exchange that also
+// combines `sums` sums.
 kernel_times exchanges_on_cuda(std::uint32_t sums, const kernel_repeats& how);
-// Like copy_kernel_on_sim.
+// Does the same as copy_kernel_on_sim.
 kernel_times copy_kernel_on_cuda(std::uint64_t bytes, std::uint32_t blocks,
                                  const kernel_repeats& how);
-// Like loads_on_sim. The second GPU's memory has the page size of the real node.
+// Does the same as loads_on_sim. The second GPU's memory has the page size of the real node.
 kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
                            const kernel_repeats& how);
 
@@ -53,11 +54,11 @@ struct stream_copy {
   // The number of the copy's stream; copies of one stream run one after another.
   std::uint32_t stream = 0;
 };
-// Returns the time of these copies in seconds, one value for each repeat. A repeat without a value
-// warms up before them. The driver's copy engines make the copies. With `by_host`, the host's clock
+// Returns the time of these copies in seconds, one value for each repeat. An untimed repeat
+// precedes them. The driver's copy engines make the copies. With `by_host`, the host's clock
 // measures from the first call until the host knows that the last copy has ended. Without
-// `by_host`, the GPUs' clocks measure: all streams wait until all copies are enqueued, and small
-// copies are made many times in a row.
+// `by_host`, the GPUs' clocks measure. In this case, all streams wait until all copies are
+// enqueued, and small copies are repeated many times in a row.
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,
                                    std::uint32_t repeats);
 

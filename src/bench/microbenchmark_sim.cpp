@@ -41,8 +41,8 @@ timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
     case 16:
       return timed(workload::run_stores<workload::words_element<4>>(node, asked));
     default:
-      throw usage_error("stores of " + std::to_string(element_bytes) +
-                        " bytes a lane; there are 4, 8 and 16");
+      throw usage_error("no kernel stores " + std::to_string(element_bytes) +
+                        " bytes for each lane; give 4, 8 or 16");
   }
 }
 
@@ -66,7 +66,7 @@ timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t elemen
   } else if (element_bytes == 16) {
     runs = workload::run_loads<workload::words_element<4>>(node, elements, page_bytes);
   } else {
-    throw usage_error("loads of " + std::to_string(element_bytes) + " bytes; there are 4 and 16");
+    throw usage_error("no kernel loads " + std::to_string(element_bytes) + " bytes; give 4 or 16");
   }
   return {.time_s = runs.back().time_s, .payload = elements * element_bytes};
 }
@@ -74,7 +74,7 @@ timed_bytes loads_on_sim(const machine::machine& described, std::uint32_t elemen
 double copies_on_sim(const machine::machine& described, const std::vector<simulated_copy>& copies,
                      bool by_host, const std::function<void()>& check_interrupt) {
   if (copies.empty() || copies.size() > max_copies) {
-    throw usage_error(std::to_string(copies.size()) + " copies; give 1 to " +
+    throw usage_error(std::to_string(copies.size()) + " copies cannot be simulated; give 1 to " +
                       std::to_string(max_copies));
   }
   sim::address_map addresses;

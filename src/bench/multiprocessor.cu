@@ -381,8 +381,8 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
       case 4:
         return measure_loop<memory.value, 4>(warps, repeats);
       default:
-        throw usage_error("a loop unrolled " + std::to_string(unroll) +
-                          " times; there are 1, 2 and 4");
+        throw usage_error("no loop is unrolled " + std::to_string(unroll) +
+                          " times; give 1, 2 or 4");
     }
   });
 }
@@ -394,12 +394,12 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
   constexpr std::uint64_t most_shared = std::uint64_t{32} << 10U;
   const std::uint64_t most = from == loaded_from::shared ? most_shared : most_bytes;
   if (bytes < 2 * line_bytes || bytes > most || (bytes & (bytes - 1)) != 0) {
-    throw usage_error("a circle of " + std::to_string(bytes) +
+    throw usage_error("a circle of lines cannot have " + std::to_string(bytes) +
                       " bytes; give a power of two of at most " + std::to_string(most));
   }
   const auto count = static_cast<unsigned int>(bytes / line_bytes);
-  // Data that fits in a cache is loaded once before the measurement. Larger data is in no cache:
-  // each repeat then loads other lines.
+  // Data that fits in a cache is loaded once before the measurement. Larger data is in no cache,
+  // because each repeat loads other lines.
   const bool cached = bytes <= static_cast<std::uint64_t>(attribute(cudaDevAttrL2CacheSize));
   const unsigned int warm_up = cached && !just_written ? count : 0;
   constexpr unsigned int loads = 8192;
@@ -449,8 +449,8 @@ std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t ker
     case 1000:
       return measure_small<1000>(kernels, repeats);
     default:
-      throw usage_error("small kernels of " + std::to_string(instructions) +
-                        " instructions; there are 0, 50, 200, 500 and 1000");
+      throw usage_error("no small kernel has " + std::to_string(instructions) +
+                        " instructions; give 0, 50, 200, 500 or 1000");
   }
 }
 
@@ -483,8 +483,8 @@ std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
     case 128:
       return measure_gather<128, 112>(bytes, repeats);
     default:
-      throw usage_error("a gather of " + std::to_string(registers) +
-                        " registers; there are 32, 64 and 128");
+      throw usage_error("no gather has " + std::to_string(registers) +
+                        " registers; give 32, 64 or 128");
   }
 }
 
@@ -506,8 +506,8 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
   const std::uint64_t steps = bytes / step_bytes;
   if (steps == 0) throw usage_error("reads need " + std::to_string(step_bytes) + " bytes");
-  // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel
-  // therefore takes the same part of each time.
+  // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel is
+  // therefore the same share of each time.
   constexpr std::uint64_t all = std::uint64_t{8} << 30U;
   const auto passes = static_cast<unsigned int>(std::max<std::uint64_t>(1, all / bytes));
   bench on(repeats);
@@ -597,7 +597,7 @@ std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats
 
 library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats) {
   if (length < 2 || length > 512) {
-    throw usage_error("transforms of length " + std::to_string(length) + "; give 2 to 512");
+    throw usage_error("no transform has the length " + std::to_string(length) + "; give 2 to 512");
   }
   cuda::node_options first;
   first.devices = 1;

@@ -34,7 +34,8 @@ struct shape {
     const std::uint32_t threads = warps * sub_cores * lanes;
     const bool one = threads <= most_threads;
     if (warps == 0 || threads > 2 * most_threads || (!one && warps % 2 != 0)) {
-      throw usage_error(std::to_string(warps) + " warps of a sub-core; give 1 to 8, or 16");
+      throw usage_error(std::to_string(warps) +
+                        " warps of a sub-core are not possible; give 1 to 8, or 16");
     }
     return {one ? 1U : 2U, one ? threads : threads / 2};
   }

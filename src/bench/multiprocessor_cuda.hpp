@@ -35,14 +35,14 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
 // The number of clocks of a load whose address is the result of the previous load. The loads go to
 // each line of `bytes` bytes, a power of two, in the memory of `gpu`. Data larger than the L2 comes
 // from the memory. With `just_written`, the previous kernel has stored each line, and no load has
-// brought a line closer.
+// brought a line into a closer cache.
 std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
                                  std::uint32_t gpu = 0, bool just_written = false);
 
 // The number of clocks of a multiprocessor from one load of a warp to the next, while all of the
 // multiprocessor's warps load from the L1. The lanes of a load form `lines` groups (1, 2, 4, ...
-// 32), and each group reads another line. With an `offset` of words, the words of a whole warp are
-// in two lines.
+// 32), and each group reads another line. With one group and an `offset` (in words), the words of
+// the warp are in two lines.
 std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
                                      std::uint32_t repeats);
 
@@ -73,8 +73,8 @@ std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // The number of bytes that a kernel reads in a second if the previous kernel has written these
-// bytes. The time is that of both kernels together minus that of the first kernel, which is
-// measured as in writes_per_s.
+// bytes. The time of the read is the time of both kernels minus the time of the first kernel.
+// writes_per_s measures the first kernel in the same way.
 std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
 // A call of cuFFT: the kernels that it launches, and its time in seconds.

@@ -261,8 +261,9 @@ struct alignas(16) four_words {
   std::uint32_t word[4] = {};
 };
 
-// Blocks read steps of `in_flight` rows in turn, as read_again of multiprocessor_kernels.cuh. Other
-// blocks than those of write_kernel therefore read an element.
+// Blocks read steps of `in_flight` rows in turn, as read_again in multiprocessor_kernels.cuh does.
+// An element is therefore read by a different block than the block of write_kernel that wrote the
+// element.
 struct read_kernel {
   local<const four_words> data;
   std::uint32_t passes = 0;
@@ -427,7 +428,8 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
   constexpr std::uint32_t few = 256;
   constexpr std::uint32_t many = 768;
   const std::uint64_t lines = lines_of(described_, bytes);
-  if (lines < 2 || (lines & (lines - 1)) != 0) throw usage_error("a circle needs a power of two");
+  if (lines < 2 || (lines & (lines - 1)) != 0)
+    throw usage_error("a circle needs a power of two of lines");
   if (from == loaded_from::shared) {
     const auto words = static_cast<std::uint32_t>(bytes / sizeof(std::uint32_t));
     const double time_s = difference_s(
@@ -461,8 +463,8 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
   return clocks(difference_s(prepare, few, many)) / (many - few);
 }
 
-// The same as chase_clocks, with lines in the second GPU's memory. A kernel before the measured
-// kernel brings the lines into the second GPU's L2.
+// Does the same as chase_clocks, with lines in the second GPU's memory. A kernel before the
+// measured kernel brings the lines into the second GPU's L2.
 double multiprocessor_on_sim::peer_chase_clocks(std::uint64_t bytes) const {
   constexpr std::uint32_t few = 256;
   constexpr std::uint32_t many = 768;
@@ -506,8 +508,8 @@ double multiprocessor_on_sim::small_kernel_s(std::uint32_t instructions,
             node.launch(0, multiprocessor::straight_kernel<1000>{}, shape);
             break;
           default:
-            throw usage_error("small kernels of " + std::to_string(instructions) +
-                              " instructions; there are 0, 50, 200, 500 and 1000");
+            throw usage_error("no small kernel has " + std::to_string(instructions) +
+                              " instructions; give 0, 50, 200, 500 or 1000");
         }
       }
     };

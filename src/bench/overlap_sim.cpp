@@ -25,7 +25,7 @@ double overlap_on_sim(const simulated_overlap& request, const machine::machine& 
     for (std::uint64_t i = 0; i < elements; ++i) {
       if (found.front[i] == workload::overlap_producer::value(i, 0, seed)) continue;
       throw model_error("gpu" + std::to_string(d) + " does not have element " + std::to_string(i) +
-                        " of what was computed");
+                        " of the computed result");
     }
   }
   return time;
@@ -36,7 +36,7 @@ double store_goodput(const machine::machine& described, std::uint32_t bytes) {
   const std::uint32_t line = described.gpu.l1.line_bytes;
   const auto way = machine::route(described, {endpoint_kind::gpu, 0}, {endpoint_kind::gpu, 1});
   if (bytes == 0 || bytes > line) {
-    throw usage_error("a store of " + std::to_string(bytes) + " bytes; give 1 to " +
+    throw usage_error("a store cannot have " + std::to_string(bytes) + " bytes; give 1 to " +
                       std::to_string(line));
   }
   if (!way) throw usage_error("no link leads from gpu0 to gpu1 on machine " + described.name);

@@ -49,7 +49,7 @@ static __global__ void __launch_bounds__(threads) make_starts(word* starts, std:
 }
 
 // Calls update(r) for the random numbers of `count` updates. Each warp takes 1024 consecutive
-// updates, and each lane takes every 32nd of these.
+// updates, and each lane takes every 32nd of these updates.
 template <class Update>
 __device__ __forceinline__ void walk_updates(const word* starts, std::uint64_t count,
                                              const Update& update) {

@@ -240,7 +240,7 @@ class relayed_messages {
 
 using loads = std::vector<std::unique_ptr<memory_load>>;
 
-// Appends each kernel's rate while `work` runs to `rates`.
+// Appends to `rates` the rate of each kernel while `work` runs.
 template <class Work>
 void rates_during(const loads& of, std::vector<std::vector<double>>& rates, const Work& work) {
   std::vector<std::pair<unsigned long long, steady::time_point>> before;

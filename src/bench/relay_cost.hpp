@@ -19,12 +19,12 @@ struct relay_cost_request {
 };
 
 struct relay_cost {
-  // The throughput of the kernels' reads and writes, for each GPU and repeat. The first list is
-  // measured with the kernels alone, and the second while messages are sent.
+  // The throughput of the kernels' reads and writes, for each GPU and repeat. `alone_bytes_per_s`
+  // is measured with the kernels alone, and `beside_bytes_per_s` while messages are sent.
   std::vector<std::vector<double>> alone_bytes_per_s;
   std::vector<std::vector<double>> beside_bytes_per_s;
-  // The time of a message in each repeat. The first list is measured with messages alone, and the
-  // second while the kernels run.
+  // The time of a message in each repeat. `message_alone_s` is measured with messages alone, and
+  // `message_beside_s` while the kernels run.
   std::vector<double> message_alone_s;
   std::vector<double> message_beside_s;
   bool relayed = false;  // whether messages took several paths

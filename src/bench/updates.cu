@@ -94,7 +94,7 @@ class stage_timer {
 update_times measure_updates(const update_request& q) {
   if (!std::has_single_bit(q.table_bytes) || q.table_bytes < (std::uint64_t{1} << 20U))
     throw usage_error("a table of RandomAccess has a power of two of bytes, at least 1 MiB");
-  if (q.repeats == 0) throw usage_error("updates are measured at least once");
+  if (q.repeats == 0) throw usage_error("a measurement of updates needs at least one repeat");
   const cuda::current_device on(gpu);
   const std::uint64_t elements = q.table_bytes / sizeof(word);
   update_times found;

@@ -1,4 +1,4 @@
-// Random updates of a table in a GPU's memory. They measure HPCC's RandomAccess by bins and by
+// Measurements with random updates of a table in a GPU's memory: HPCC's RandomAccess by bins and by
 // plain atomics, and the rate of each stage of the bins.
 #pragma once
 
@@ -37,8 +37,8 @@ struct update_times {
   double combine_s = 0;        // time in a run to combine windows with their updates
 };
 
-// Measures on GPU 0. Throws usage_error for a request that makes no sense, and device_error if the
-// GPU has too little memory or fails.
+// Measures on GPU 0. Throws usage_error if the request is not valid, and device_error if the GPU
+// has too little memory or fails.
 update_times measure_updates(const update_request& request);
 
 // A request for updates of a table in the host's memory.
@@ -57,7 +57,7 @@ struct host_update_times {
   std::uint64_t window_bytes = 0;
   std::uint64_t pool_bytes = 0;
   std::uint64_t threads = 0;
-  std::vector<double> sent_s;  // for each repeat, the time by bins over the link
+  std::vector<double> sent_s;  // for each repeat, the time of all updates by bins over the link
   double stores_s = 0;         // time of stores over the link
   // The time of atomics over the link; such atomics do not see the host's own updates.
   double atomics_s = 0;

@@ -28,9 +28,9 @@ class carrier {
   virtual char* slot(std::uint32_t number, int gpu) = 0;
 
   // `send` enqueues copies of a chunk's parts from the slot to the parts' addresses. `fetch`
-  // enqueues copies in the other direction. Both return without waiting. All earlier copies of the
-  // slot must be complete. Both throw device_error. After an error no copy of the call is in
-  // flight, unless the slots are abandoned.
+  // enqueues copies in the other direction. Both functions return without waiting, and throw
+  // device_error. All earlier copies of the slot must be complete. After an error, no copy of the
+  // call is in flight, unless the slots are abandoned.
   virtual void send(std::uint32_t slot, std::span<const part> parts) = 0;
   virtual void fetch(std::uint32_t slot, std::span<const part> parts) = 0;
   // Whether all copies that were enqueued for the slot are complete. Does not block. Throws

@@ -72,8 +72,8 @@ std::uint32_t by_table(std::uint32_t state, const char* at, std::size_t bytes) {
 
 #if defined(__x86_64__)
 
-// The instruction has a latency of three cycles, and one can start in each cycle. The CRCs of three
-// parts of a block are therefore computed at the same time and then joined.
+// The instruction has a latency of three cycles, and a new instruction can start in each cycle. The
+// CRCs of three parts of a block are therefore computed at the same time and then joined.
 constexpr std::size_t side_bytes = 8192;
 constexpr std::size_t block_bytes = 3 * side_bytes;
 

@@ -69,8 +69,8 @@ class header_reader {
   }
 
  private:
-  // Keeps the first problem. It is reported at the end of the text, because errors of syntax and
-  // repeated names take precedence.
+  // Keeps the first problem. The problem is reported after the end of the text, because errors of
+  // syntax and repeated names take precedence.
   void note(const std::string& problem) {
     if (problem_.empty()) problem_ = problem;
   }
@@ -286,8 +286,8 @@ header parse_header(const std::string& file, std::string_view text, std::uint64_
   if (there < end) {
     const auto cut = std::find_if(made.tensors.begin(), made.tensors.end(),
                                   [&](const header_tensor& each) { return each.end > there; });
-    throw usage_error(file + " is cut: its tensors take " + std::to_string(end) + " bytes, and " +
-                      std::to_string(there) + " bytes are there, which end before the end of " +
+    throw usage_error(file + " is cut: its tensors take " + std::to_string(end) + " bytes, but " +
+                      std::to_string(there) + " bytes are there, and they end before the end of " +
                       in_quotes(cut->name));
   }
   if (there > end) {

@@ -24,7 +24,7 @@ struct header_tensor {
 };
 
 struct header {
-  // In the order of their positions in the data, which has no gaps.
+  // The tensors, in the order of their positions in the data. The data has no gaps.
   std::vector<header_tensor> tensors;
   std::vector<std::pair<std::string, std::string>> metadata;
   std::uint64_t data_begin = 0;  // position in the file where the data begins
@@ -45,8 +45,8 @@ header parse_header(const std::string& file, std::string_view text, std::uint64_
 std::uint64_t tensor_bytes(std::span<const std::uint64_t> shape, const dtype_bits& dtype);
 
 // The tensors of an index, with the name of each tensor's file, in the order of the index. No file
-// name leads out of the folder of the index. Throws usage_error. Its message is to be printed after
-// the name of the index.
+// name leads out of the folder of the index. Throws usage_error. The caller prints the error's
+// message after the name of the index.
 std::vector<std::pair<std::string, std::string>> parse_index(std::string_view text);
 
 }  // namespace interlace::checkpoint

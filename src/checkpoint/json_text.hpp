@@ -40,8 +40,8 @@ class json_text {
   std::string string();
   // Reads any value, and returns its text.
   std::string_view value();
-  // Reads any value. Returns it if it is a count. A count is a whole number from 0 to 2^64 - 1,
-  // without a sign, a fraction or an exponent.
+  // Reads any value. Returns the value if it is a count. A count is a whole number from 0 to 2^64 -
+  // 1, without a sign, a fraction or an exponent.
   std::optional<std::uint64_t> count();
 
   // Reads an object. `member` is called after each key, and must read the key's value.
@@ -57,7 +57,7 @@ class json_text {
     need('}');
   }
 
-  // Reads an array. `element` is called for each element, and must read it.
+  // Reads an array. `element` is called for each element, and must read the element.
   template <class Element>
   void array(const Element& element) {
     need('[');

@@ -144,7 +144,7 @@ class reader::mover {
     while (of.left != 0) {
       require_open();
       // Threads that need slots also check whether chunks have arrived. Near the end no thread
-      // needs a slot, so the waiting thread checks this itself.
+      // needs a slot, so the waiting thread makes these checks itself.
       const bool near_end = of.unmoved == 0;
       if (near_end) ask_all(of, lock);
       if (of.left == 0) break;
@@ -443,7 +443,8 @@ class reader::mover {
     return memory;
   }
 
-  // Completes a chunk. Called when all pieces of the chunk have been read or written.
+  // Completes a chunk. A thread calls this function once all pieces of the chunk have been read or
+  // written.
   void complete(batch& of, std::uint32_t number, std::unique_lock<std::mutex>& lock) {
     const bool staged = of.plan.chunks[number].gpu != host;
     const std::uint32_t slot = of.chunks[number].slot;

@@ -58,7 +58,7 @@ class reader {
   // Whether all bytes of a batch have arrived. Does not wait.
   bool done(std::size_t batch);
   // The reason why a file could not be read directly although `direct` is set. The text is empty if
-  // all files could be.
+  // all files could be read directly.
   std::string direct_problem() const;
   // Drops the segments that have not been read. Waits until no copy is in flight, except for copies
   // that miss the deadline. No other function may be called afterwards. A second call does nothing.

@@ -113,7 +113,7 @@ device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o) {
   }
   if (!(o.a >= 0 && o.b >= 0 && o.c >= 0 && sum <= 1) || o.edge_factor == 0) {
     throw usage_error(
-        "R-MAT: a, b and c may not be negative, nor their sum above 1, nor the edge factor 0");
+        "R-MAT: a, b and c must be at least 0, their sum at most 1, and the edge factor above 0");
   }
   const auto threshold = [](double p) {
     return static_cast<std::uint64_t>(std::floor(std::ldexp(p, 32)));

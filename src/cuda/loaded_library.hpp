@@ -50,7 +50,7 @@ class loaded_library {
     if (!look_up(symbol, function))
       throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
   }
-  // Keeps the library loaded until the process ends. The program needs this if it calls the
+  // Keeps the library loaded until the process ends. Call this function if the program calls the
   // library's functions until then.
   void keep() { library_ = nullptr; }
 

@@ -16,17 +16,17 @@ class stream_hold {
   stream_hold(stream_hold&&) = delete;
   stream_hold& operator=(stream_hold&&) = delete;
 
-  // Loads the waiting kernel on the current device. Call it for each device before a stream is
-  // held.
+  // Loads the waiting kernel on the current device. Call this function for each device before a
+  // stream is held.
   static void load();
-  // Makes work wait that is enqueued from now on.
+  // Makes all work wait that is enqueued after this call.
   void close() noexcept { ++ticket_; }
   // Holds a stream of the current device. Later work on the stream starts only after release(), or
   // after 10 s.
   void enqueue(cudaStream_t stream);
   void release() noexcept;
-  // Throws device_error if a stream continued before its release. Call it after the streams have
-  // ended.
+  // Throws device_error if a stream continued before its release. Call this function after the
+  // streams have ended.
   void check() const;
 
  private:

@@ -125,7 +125,7 @@ def test_a_tensor_that_lies(change: dict[str, Any], message: str) -> None:
     [
         ({"x": {"dtype": "F32", "shape": [6]}}, 24, "tensor 'x' has no data_offsets"),
         ({"x": [1]}, 24, "tensor 'x' is not an object"),
-        ({"x": ENTRY}, 23, "is cut: its tensors take 24 bytes, and 23 bytes are there"),
+        ({"x": ENTRY}, 23, "is cut: its tensors take 24 bytes, but 23 bytes are there"),
         ({"x": ENTRY}, 25, "1 bytes after the last tensor belong to no tensor"),
         (
             {"x": ENTRY, "y": ENTRY | {"data_offsets": [20, 44]}},

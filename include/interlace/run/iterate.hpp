@@ -10,7 +10,7 @@
 
 namespace interlace::run {
 
-// If the caller gives a tolerance, the loop checks the residual after every this many iterations.
+// With a tolerance, the loop checks the residual each time it has run this many iterations.
 inline constexpr std::uint32_t iterations_per_look = 5;
 // The most iterations that one run enqueues, so that a long run takes no more memory than a short
 // one.

@@ -1,8 +1,9 @@
 // Requests and results of workload runs, on every node.
 //
 // interlace/workload/problem.hpp describes problems. The build compiles the functions that are
-// declared here for each problem. For that it generates sources (cmake/InterlaceWorkloads.cmake),
-// which contain little more than INTERLACE_RUN_ON_CPU or INTERLACE_RUN_ON_GPUS.
+// declared here for each problem. For this purpose, the build generates sources
+// (cmake/InterlaceWorkloads.cmake) that contain little more than INTERLACE_RUN_ON_CPU or
+// INTERLACE_RUN_ON_GPUS.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ namespace interlace::sim {
 struct region_exchange;
 
 // Returns the machine with only its first `devices` GPUs. Throws usage_error if the machine has
-// fewer.
+// fewer GPUs.
 machine::machine first_gpus(machine::machine m, std::uint32_t devices);
 
 // The simulated node. Kernels and exchanges advance the simulated time of the described machine.
@@ -66,7 +66,8 @@ class node final : public kernel::cpu_node {
     enqueue_updates(device, shape, runner(kernel, shape), compiled_as<Kernel>, p.id);
   }
   // Makes a partition. Throws usage_error if the mechanism does not support partitions, or if a
-  // parameter is out of its bounds. Throws model_error if the boundaries do not fit.
+  // parameter is out of its bounds. Throws model_error if the boundaries of the parts are not
+  // valid.
   template <class T, combine Op>
   kernel::partition<T, Op> create_partition(kernel::region_options o) {
     return make_partition<T, Op>(*this, std::move(o));
@@ -86,8 +87,8 @@ class node final : public kernel::cpu_node {
   }
 
   // Chooses how the machine handles remote loads of unified arrays, and stores of kernels that
-  // write no region. Call it before the first launch. Throws usage_error if the machine does not
-  // describe the necessary hardware.
+  // write no region. Call this function before the first launch. Throws usage_error if the machine
+  // does not describe the necessary hardware.
   void treat_loads(const kernel::remote_load_options& options);
 
   // Verifies packed stores from now on. The node encodes and decodes the packets of such stores. At
@@ -110,7 +111,8 @@ class node final : public kernel::cpu_node {
   // finish_recording. After the first run the program cannot allocate memory. A node that records
   // refuses unified memory, and mechanisms that track chunks.
   void record(const std::string& path);
-  // Completes the trace file that `record` began. Throws usage_error if nothing has run since.
+  // Completes the trace file that `record` began. Throws usage_error if nothing has run since
+  // `record`.
   void finish_recording();
 
   // Enqueues a library call (interlace/kernel/library_call.hpp says how much simulated time it
@@ -152,9 +154,9 @@ class node final : public kernel::cpu_node {
   // number of lanes' accesses, and the bytes of library calls. The result is false after fewer than
   // three iterations.
   bool iterations_repeat() const;
-  // Calls `enqueue` once and runs at once what it launches, only for the results. No simulated time
-  // passes, and only the work is counted. Returns whether the work equals that of the last
-  // iteration that end_iteration ended. After this call the node cannot simulate any more.
+  // Calls `enqueue` once, and runs the launches of `enqueue` at once, only for their results. No
+  // simulated time passes, and only the work is counted. Returns whether the work equals that of
+  // the last iteration that end_iteration ended. After this call the node cannot simulate any more.
   template <class F>
   bool run_untimed(F&& enqueue) {
     begin_untimed();

@@ -14,8 +14,9 @@
 //   on(node, region_options)              the workload on a node, a class with
 //     reset()                               restores the state before the first iteration
 //     enqueue_iteration(track_residual)
-//     result(device) -> std::vector<float>  as that device holds it
-//     residual() -> double                  of the last iteration, if it was tracked
+//     result(device) -> std::vector<float>  the values that this device holds
+//     residual() -> double                  residual of the last iteration, if that iteration
+//                                         tracked it
 //
 // src/workload/unified/NAME.hpp is a program that sees several GPUs as one. It also ends in such a
 // struct, whose arrays are copies. In place of the last three members the struct has

@@ -67,8 +67,8 @@ struct grid_line {
   }
 };
 
-// Throws usage_error unless the grid has points and `values` values for each point can be counted
-// in 32 bits.
+// Throws usage_error if the grid has no points, or if the number of all values is 2^31 or more.
+// Each point has `values` values.
 inline void check_grid(const grid_shape& shape, std::uint32_t values) {
   constexpr std::uint64_t most = std::uint64_t{1} << 31U;
   const auto text = std::to_string(shape.planes) + " x " + std::to_string(shape.rows) + " x " +
@@ -111,8 +111,8 @@ inline kernel::region_options with_halo(kernel::region_options options, std::uin
     }
     if (whole != 0) to.push_back({cut[owner], cut[owner + 1], whole});
     if (to.size() <= max_subscriber_ranges) continue;
-    // The number of ranges can exceed the limit only if parts are small compared with the reach.
-    // All devices in `whole` then get the whole part.
+    // The number of ranges can exceed the limit only if parts are small compared with the reach. In
+    // this case, all devices in `whole` get the whole part.
     for (const subscriber_range& r : to) whole |= r.devices;
     to = {{cut[owner], cut[owner + 1], whole}};
   }

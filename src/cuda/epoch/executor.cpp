@@ -167,8 +167,8 @@ double executor::launch_timed(const std::vector<operation>& operations,
   return clock_.longest_s();
 }
 
-// Uses one thread for each device. One device's launch can wait for room in a queue. The other
-// devices must then still get the work for which this device's exchanges wait.
+// Uses one thread for each device. One device's launch can wait for room in a queue. In this case,
+// the other devices must still get the work for which this device's exchanges wait.
 void executor::launch_graphs(const graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::vector<std::exception_ptr> errors(gpus_.count());

@@ -55,9 +55,8 @@ gate_keeper::~gate_keeper() {
   thread_.join();
   if (early_) {
     remarks_.emplace_back(
-        "the first graphs started before all graphs were enqueued, which took too long; the time "
-        "may "
-        "include host time");
+        "enqueueing the graphs took too long, so the first graphs started before the last graphs "
+        "were enqueued; the time may include host time");
   }
 }
 

@@ -18,7 +18,7 @@ void check_launch(std::uint32_t devices, std::uint32_t device, const kernel_oper
   if (k.shape.blocks == 0) return;
   if (k.shape.blocks > static_cast<std::uint64_t>(std::numeric_limits<std::int32_t>::max())) {
     throw model_error("a grid of " + std::to_string(k.shape.blocks) +
-                      " blocks; 2147483647 are possible");
+                      " blocks; at most 2147483647 are possible");
   }
   if (k.shape.threads == 0 || k.shape.threads % 32 != 0 || k.shape.threads > 1024) {
     throw model_error("a block of " + std::to_string(k.shape.threads) +
@@ -134,7 +134,7 @@ void recorder::add_reduction(exchange_operation& e, std::uint32_t device, std::u
     exchange_arguments& a = e.first[device];
     if (a.reductions == max_small_reductions) {
       throw model_error("one exchange takes at most " + std::to_string(max_small_reductions) +
-                        " small reductions; use one with more elements");
+                        " small reductions; use one reduction with more elements");
     }
     small_reduction& r = a.items[a.reductions++];
     r.type = details.type;
@@ -167,9 +167,9 @@ void recorder::submit(operation o) {
     return;
   }
   const current_device restore(gpus_.ordinal(0));
-  // Outside of a recording, the kernels of a library call are not loaded here. Their first launch
-  // may wait for running work. That does no harm, because all of this work is already enqueued on
-  // every device.
+  // Outside of a recording, the kernels of a library call are not loaded here. The first launch of
+  // such a kernel may wait for running work. This wait does no harm, because all of this work is
+  // already enqueued on every device.
   if (o.what == operation::kind::kernel) kernels_.load(o.kernel);
   issues_.issue(o, nullptr);
 }

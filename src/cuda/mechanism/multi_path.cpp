@@ -67,7 +67,7 @@ class multi_path final : public node_mechanism {
       engine_ =
           std::make_unique<copier>(of().copies ? *of().copies : copy_options::from_environment());
     }
-    // This plans the first batch with these sizes and places, and creates everything that the
+    // This call plans the first batch with these sizes and places, and creates everything that the
     // engine needs for such a batch.
     batch first(*this, of().gpus, *engine_);
     const std::vector<kernel::delivery> deliveries = state.deliveries();

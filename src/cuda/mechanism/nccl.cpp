@@ -119,7 +119,7 @@ class nccl final : public node_mechanism {
   }
 
  private:
-  // Makes communicators for the GPUs, in this order. The streams get the same order.
+  // Makes communicators for the GPUs in the order of `ordinals`. The streams get the same order.
   void join(const std::vector<int>& ordinals) {
     const node_gpus& gpus = of().gpus;
     communicators_ = std::make_unique<nccl_communicators>(nccl_library::of_process(), ordinals);

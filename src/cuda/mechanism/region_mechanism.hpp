@@ -26,7 +26,7 @@ struct region_side {
   // The region's own streams on this device. The stream [peer] goes to a peer; with the device's
   // own number, it is the stream of the device's agent. The stream [devices + peer] is a second
   // stream to the peer, for every other chunk. If several devices of this process share the GPU,
-  // all of these are one stream.
+  // all of these streams are one stream.
   std::vector<cudaStream_t> streams;
   cudaEvent_t begun_event = nullptr;  // event that `begin` records
   cudaEvent_t event = nullptr;        // event that orders streams

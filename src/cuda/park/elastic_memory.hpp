@@ -43,7 +43,7 @@ class elastic_memory {
   // Unmaps the memory and keeps the physical memory with its contents. If the function throws
   // device_error, nothing has changed.
   void detach();
-  // Gives detached physical memory back, and its contents with it. Writes a line to the log if that
+  // Gives detached physical memory back and drops its contents. Writes a line to the log if this
   // fails.
   void release() noexcept;
 

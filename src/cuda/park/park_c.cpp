@@ -62,7 +62,7 @@ std::string name_of(const char* pool) {
 
 template <class Place>
 Place& place(Place* given) {
-  if (given == nullptr) throw usage_error("there is no place for the answer");
+  if (given == nullptr) throw usage_error("the pointer for the result is a null pointer");
   return *given;
 }
 
@@ -135,7 +135,7 @@ interlace_result interlace_pool_of(const void* memory, char* name, size_t size) 
   return interlace::parked([&] {
     const auto found = interlace::pools().pool_of(interlace::address_of(memory));
     if (!found) throw interlace::usage_error("no pool has this memory");
-    if (size <= found->size()) throw interlace::usage_error("there is no place for the name");
+    if (size <= found->size()) throw interlace::usage_error("the name does not fit in the buffer");
     std::memcpy(&interlace::place(name), found->c_str(), found->size() + 1);
   });
 }

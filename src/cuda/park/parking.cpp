@@ -17,7 +17,7 @@ namespace {
 
 // With this many threads, page-locking is as fast as the link. More threads do not help.
 constexpr unsigned most_threads = 16;
-// The first and last of the results that mean an error of a capture.
+// The driver's results from `capture_errors` to `last_capture_error` are errors of a capture.
 constexpr int capture_errors = 900;
 constexpr int last_capture_error = 908;
 
@@ -634,7 +634,7 @@ void parking::undo(pool& of, const std::string& reason) {
     of.parked = true;
     throw device_error(reason + "; " + std::to_string(away) + " of " +
                        std::to_string(of.allocations.size()) + " allocations of " +
-                       quoted(of.name) + " are parked and the rest is not; resume it");
+                       quoted(of.name) + " are parked and the rest is not; resume the pool");
   }
   end_parking(of);
 }

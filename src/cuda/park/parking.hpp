@@ -18,7 +18,7 @@
 
 namespace interlace::cuda {
 
-// A place for parked contents. A place is this value or the number of a GPU.
+// Places for parked contents. A place is one of these two values, or the number of a GPU.
 inline constexpr int park_on_host = -1;
 inline constexpr int park_nowhere = -2;
 
@@ -146,8 +146,8 @@ class parking {
   const driver_table& driver_;
   copy_function copy_;
   parking_options options_;
-  // Guards pools_, owners_ and gpus_; a thread that needs a pool's mutex, too, must lock that one
-  // first.
+  // Guards pools_, owners_ and gpus_. A thread that also needs a pool's mutex must lock the pool's
+  // mutex first.
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<pool>> pools_;
   std::map<device_address, owner> owners_;  // the key is the first address of an allocation

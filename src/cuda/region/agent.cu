@@ -292,7 +292,7 @@ cudaFuncAttributes loaded_code(const kernel::region_options& how) {
   return attributes;
 }
 
-// What the agent takes on the multiprocessor that holds the most blocks of the agent.
+// The resources that the agent takes on the multiprocessor that holds the most blocks of the agent.
 struct agent_place {
   std::uint32_t threads = 0;
   std::uint32_t shared_bytes = 0;
@@ -337,7 +337,7 @@ void check_agent(const kernel::region_options& how, const grid& kernel, int ordi
                     " threads leaves no place for a block of " + std::to_string(kernel.threads) +
                     " threads and " + std::to_string(kernel.shared_bytes) +
                     " bytes of shared memory on GPU " + std::to_string(ordinal) +
-                    "; give it fewer threads");
+                    "; give the agent fewer threads");
 }
 
 grid_needs agent_needs(const kernel::region_options& how) {
@@ -363,7 +363,7 @@ void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned
   int greatest = 0;
   INTERLACE_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   std::array<cudaLaunchAttribute, 2> attributes{};
-  // The priority of the stream. A node of a graph needs this attribute in addition.
+  // The priority of the stream does not apply to a node of a graph. The node needs this attribute.
   attributes[0].id = cudaLaunchAttributePriority;
   attributes[0].val.priority = greatest;
   attributes[1].id = cudaLaunchAttributePreferredSharedMemoryCarveout;

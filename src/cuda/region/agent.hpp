@@ -21,8 +21,8 @@ struct agent_arguments {
   barrier_arguments barrier;  // the deadline, and where to report failures
   kernel::chunk_table table;
   std::uint32_t blocks_per_chunk = 1;  // launch_agent sets this member
-  // Word 0 is set once all blocks run. Word 1 counts the blocks that run. Both are cleared
-  // afterwards.
+  // Word 0 is set once all blocks run. Word 1 counts the blocks that run. The exchange clears both
+  // words.
   unsigned int* started = nullptr;
   kernel::replicas where;
 };
@@ -40,7 +40,7 @@ std::string why_no_bulk_agent();
 // the agent nor the kernel would ever end.
 void check_agent(const kernel::region_options& how, const grid& kernel, int ordinal);
 
-// What the agent takes on the current device.
+// The resources that the agent takes on the current device.
 grid_needs agent_needs(const kernel::region_options& how);
 
 // The percentage of a multiprocessor's shared memory that the agent's blocks take on the GPU.

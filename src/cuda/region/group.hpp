@@ -95,9 +95,9 @@ class group_state {
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 
-  // The chunk for which a stream of this process waits, as a sentence. The text is empty if no wait
-  // is known. This is the case if no stream waits, if the stream's work is in a graph, or if the
-  // devices do not answer within 200 ms.
+  // The chunk for which a stream of this process waits, as a sentence. The text is empty if no
+  // stream waits, if the stream's work is in a graph, or if the devices do not answer within 200
+  // ms.
   std::string waits() const;
 
   // Throws usage_error if several devices of this process share a GPU and the GPU has too few

@@ -26,7 +26,7 @@ struct late_count {
 };
 
 // If the exchange of a device has counted one more epoch than another device, the first device
-// waits for the other one. It then waits for none of its own chunks.
+// waits for the other device, and for none of its own chunks.
 inline std::optional<late_count> find_late_chunk(std::span<const counted_chunks> devices) {
   std::optional<unsigned long long> fewest;
   for (const counted_chunks& one : devices)

@@ -151,8 +151,8 @@ void* shared_region::take(const side& s, std::uint64_t bytes) {
 }
 
 // Exports the device's control words, front and back. The text has one line for each of them and is
-// for the other processes. If memory needs descriptors, they are sent to these processes, which
-// receive the descriptors once all processes have exported.
+// for the other processes. If memory needs descriptors, this function sends them to these
+// processes. They receive the descriptors once all processes have exported.
 std::string shared_region::export_side(const side& s) {
   const std::uint64_t bytes = state_.elements * state_.element_bytes;
   const std::string where = label_ + " of device " + std::to_string(s.device) + ": the ";
@@ -502,7 +502,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   const current_device on(s.ordinal);
   if (stream != s.stream || capture_of(stream) != s.capture) {
     throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
-                      " on another stream, or in another capture, than its epoch began");
+                      ", but not on the stream or not in the capture of its call of begin");
   }
   if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
   // The check is enqueued before the streams' waits. If the check finds an error, it releases these

@@ -75,11 +75,12 @@ class shared_region final : public group_member {
   struct side : region_side {
     region_audit audit;
     wait_failure* failure = nullptr;
-    // A stream that ends waits and reads counters. It runs no other work.
+    // A stream that reads counters, and that releases the waits of other streams. It runs no other
+    // work.
     cudaStream_t rescue = nullptr;
     // The last epochs in which streams wait for chunks and that are not captured, as a ring.
     std::vector<watched_epoch> epochs;
-    std::size_t enqueued = 0;      // number of such epochs so far
+    std::size_t enqueued = 0;      // number of watched epochs so far
     std::vector<counter> targets;  // targets of the chunks
     counter* seen = nullptr;       // launches and counters that were read last, in host memory
     bool reading = false;          // whether a read on `rescue` is in flight

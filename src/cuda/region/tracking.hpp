@@ -21,7 +21,7 @@ struct launch_tracking {
   counter* launches = nullptr;  // number of finished launches; the same pointer as table.launches
   unsigned int* started = nullptr;  // two words for the polling agent
 
-  // What the exchange must do for this launch.
+  // The work that the exchange must do for this launch.
   tracked_launch over() const {
     if (started != nullptr) return {.launches = launches, .words = started, .count = 2};
     return {.launches = launches,

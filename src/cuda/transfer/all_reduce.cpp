@@ -123,8 +123,8 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // If pieces were much smaller than this, the all-reduce would take longer than waiting for the
-    // memory.
+    // If pieces were much smaller than this size, the all-reduce would take longer than waiting for
+    // the memory.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
@@ -195,7 +195,7 @@ void check_all_reduce(const all_reduce_call& what) {
   if (all != what.receive.size())
     throw usage_error("an all-reduce has " + std::to_string(all) + " buffers to send and " +
                       std::to_string(what.receive.size()) +
-                      " to receive; give one of both for each");
+                      " to receive; give one of each kind for every participant");
   if (all > most_reduced)
     throw usage_error("an all-reduce has at most " + std::to_string(most_reduced) +
                       " participants, not " + std::to_string(all));
@@ -223,7 +223,7 @@ void check_all_reduce(const all_reduce_call& what) {
         throw usage_error("receive buffer " + std::to_string(at) +
                           " of an all-reduce overlaps a buffer of participant " +
                           std::to_string(other) +
-                          "; only one's own send buffer may be the receive buffer");
+                          "; a receive buffer may only be the send buffer of its own participant");
     }
 }
 

@@ -59,7 +59,7 @@ void check_all_reduce(const all_reduce_call& what);
 // the memory of one GPU.
 std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call& what);
 
-// What an all-reduce uses to get memory and to enqueue its work.
+// The resources with which an all-reduce gets memory and enqueues its work.
 struct all_reduce_resources {
   contexts& gpus;
   reductions& kernels;

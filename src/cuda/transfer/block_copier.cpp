@@ -77,7 +77,7 @@ const char* text_of(block_ends ends) {
     case block_ends::no_access:
       return "lies in memory to which kernels of the stream's GPU have no access";
     case block_ends::mixed:
-      return "lies in memory of the host, and other blocks of its side on a GPU";
+      return "lies in memory of the host, but other blocks of its side lie on a GPU";
     case block_ends::outside:
       return "reaches past the end of its allocation";
     case block_ends::too_many:

@@ -84,15 +84,15 @@ class block_copier {
   // destructor then does not call the driver.
   void abandon();
 
-  // Loads the kernels into a context, and takes a piece of memory for lists of each of these sizes.
-  // Later calls then need no time for this. Throws device_error.
+  // Loads the kernels into a context. Takes a piece of memory of each size in `lists`. Later calls
+  // then need no time for this work. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
   // Enqueues the batch as one kernel on the stream, under three conditions: a kernel is possible, a
   // kernel is predicted to be the fastest way, and the stream is not being captured. Otherwise
   // nothing is enqueued, and the report says why. The lists may change as soon as the call returns.
   // Throws usage_error for a block that reaches past the last address, and device_error if the
-  // driver fails. Nothing is enqueued then.
+  // driver fails. After an error, nothing is enqueued.
   block_report try_kernel(const plan::block_list& list, CUstream_st* stream);
   // Keeps the promises of `copier::copy_blocks_async`.
   copied_blocks copy(const block_batch& batch, CUstream_st* stream,

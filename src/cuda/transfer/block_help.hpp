@@ -38,7 +38,7 @@ class block_help {
   virtual const std::vector<gpu>& gpus() const = 0;
   // Orders all later work of the batch's stream after the work that was launched on the lent GPUs'
   // streams. Call this function once, after the last launch, even if nothing was launched. Throws
-  // device_error; all launched work is then complete.
+  // device_error. After an error, all launched work is complete.
   virtual void finish() = 0;
 
  protected:
@@ -47,7 +47,7 @@ class block_help {
 
 // What a copy engine knows about other GPUs. Each function may be empty.
 struct block_helpers {
-  // Lends GPUs that copy parts of the batch. Returns null if none can help. Throws device_error.
+  // Lends GPUs that copy parts of the batch. Returns null if no GPU can help. Throws device_error.
   std::function<std::unique_ptr<block_help>(const block_need&)> lend = {};
   // Returns the GPUs whose memory the GPU of the context can use. Throws device_error.
   std::function<peer_contexts(const CUctx_st* context)> peers_of = {};

@@ -26,8 +26,8 @@ class places_of_side {
     return any_ && last_.ends == block_ends::one_gpu && address >= last_.begin &&
            address + bytes <= last_.end;
   }
-  // Inspects the memory of a block. Returns no value if the memory is usable, and otherwise the
-  // reason why it is not.
+  // Inspects the memory of a block. Returns no value if the memory is usable. Otherwise returns the
+  // reason why the memory is not usable.
   std::optional<block_ends> add(device_address address, std::uint64_t bytes) {
     if (address < last_.begin || address >= last_.end) {
       if (const known_range* const known = find(address)) {
@@ -49,7 +49,7 @@ class places_of_side {
     host_ = last_.host;
     if (address + bytes <= last_.end) return std::nullopt;
     // A program sees adjacent mappings as one piece of memory, so the loop also inspects the
-    // following ones.
+    // following mappings.
     const device_address end = last_.end;
     const bool before = pageable_;
     const std::optional<block_ends> rest = add(end, address + bytes - end);
@@ -62,9 +62,9 @@ class places_of_side {
   bool pageable() const { return pageable_; }
 
  private:
-  // The blocks of a batch often go around a few allocations, such as the layers of a cache. One
-  // lookup then finds the range, because addresses in one piece of memory are mostly in the same
-  // range.
+  // The blocks of a batch often alternate among a few allocations, such as the layers of a cache.
+  // One lookup then finds the range, because addresses in one piece of memory are mostly in the
+  // same range.
   const known_range* find(device_address address) {
     std::uint16_t& seen = seen_[(address >> piece_shift) % seen_.size()];
     const auto has = [&](const known_range& one) {
@@ -99,9 +99,9 @@ class places_of_side {
     return found;
   }
 
-  // Asks the driver for all facts about an address. `lasting` may be null. It is set to whether the
-  // facts hold as long as the allocation exists. A GPU's access to virtual memory and to memory of
-  // pools can change.
+  // Asks the driver for all facts about an address. Sets `*lasting`, unless `lasting` is null, to
+  // whether the facts hold as long as the allocation exists. A GPU's access to virtual memory and
+  // to memory of pools can change.
   known_range ask_all(device_address address, std::uint64_t bytes, bool* lasting) const {
     memory_facts facts;
     device_address on_device = 0;

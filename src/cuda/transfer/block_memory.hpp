@@ -43,12 +43,12 @@ struct known_range {
   bool host = false;
 };
 
-// Allocations that earlier batches met. The driver never reuses the id of an allocation. To know
+// Allocations that earlier batches used. The driver never reuses the id of an allocation. To know
 // whether the facts still hold, it is therefore enough to ask for the id, which takes little time.
 class known_allocations {
  public:
-  // Protects this object. Only one batch at a time can lock it. A batch that finds it locked works
-  // without the known allocations.
+  // Protects this object. Only one batch at a time can lock the mutex. A batch that finds the mutex
+  // locked works without the known allocations.
   std::mutex& mutex() { return mutex_; }
   // The facts about an allocation, or null if the allocation is not known in the context.
   const known_range* find(unsigned long long id, const CUctx_st* context) const {
@@ -71,7 +71,7 @@ class known_allocations {
 };
 
 // Returns the context of another GPU whose plain memory the copying GPU can use like its own.
-// Returns null if the copying GPU cannot.
+// Returns null if the copying GPU cannot use that GPU's memory.
 using peer_contexts = std::function<CUctx_st*(int gpu)>;
 
 // Inspects the memory of every block. For a list without blocks, inspects the two extents.

@@ -84,12 +84,12 @@ bool ascend(std::span<const device_address> addresses, std::span<const std::size
   return true;
 }
 
-// What one pass over the blocks finds. Blocks of 0 bytes do not count.
+// The results of one pass over the blocks. Blocks of 0 bytes do not count.
 struct spread {
   std::size_t largest = 0;
   device_address begin = std::numeric_limits<device_address>::max();
   device_address end = 0;
-  device_address apart = 0;  // the bits in which an address differs from the first address
+  device_address apart = 0;  // the bits in which any address differs from the first address
   std::size_t sizes = 0;     // the bits that are set in any size
 };
 
@@ -108,7 +108,7 @@ spread spread_of(std::span<const device_address> addresses, std::span<const std:
   return found;
 }
 
-// Marks `count` bits from bit `first` on. Returns whether any of them was marked before.
+// Marks `count` bits from bit `first` on. Returns whether any of these bits was marked before.
 bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t count) {
   if (count == 1) {  // the usual case: all blocks have one size, which is the size of a grid cell
     std::uint64_t& word = taken[first / 64];
@@ -130,8 +130,8 @@ bool take_bits(std::vector<std::uint64_t>& taken, std::size_t first, std::size_t
   return before;
 }
 
-// Does the same for blocks whose sizes and distances are multiples of 2^shift. It keeps one bit for
-// each piece of memory of 2^shift bytes.
+// Finds out whether blocks overlap, for blocks whose sizes and distances are multiples of 2^shift.
+// It keeps one bit for each piece of memory of 2^shift bytes.
 bool overlap_on_grid(std::span<const device_address> addresses, std::span<const std::size_t> bytes,
                      const spread& all, int shift) {
   std::vector<std::uint64_t> taken(((all.end - all.begin) >> shift) / 64 + 1, 0);

@@ -9,8 +9,8 @@ namespace interlace {
 
 namespace {
 
-// The sentence has a fixed size and is cut to it, so that a lack of memory can be reported without
-// memory.
+// A sentence is cut to this fixed size, so that a lack of memory can be reported without an
+// allocation.
 thread_local std::array<char, 1024> sentence{};
 
 }  // namespace

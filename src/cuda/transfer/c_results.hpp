@@ -45,7 +45,7 @@ interlace_result guarded(const Work& work) noexcept {
   } catch (const std::exception& error) {
     return fail(INTERLACE_INTERNAL_ERROR, error.what());
   } catch (...) {
-    return fail(INTERLACE_INTERNAL_ERROR, "an error without a name");
+    return fail(INTERLACE_INTERNAL_ERROR, "an unknown error occurred");
   }
 }
 

@@ -14,7 +14,8 @@ void check(const char* what, std::span<const device_address> send,
   const std::string name = what;
   if (send.size() != receive.size())
     throw usage_error(name + " has " + std::to_string(send.size()) + " buffers to send and " +
-                      std::to_string(receive.size()) + " to receive; give one of both for each");
+                      std::to_string(receive.size()) +
+                      " to receive; give one of each kind for every participant");
   if (bytes == 0) return;
   if (!send.empty() && bytes > std::numeric_limits<std::uint64_t>::max() / 2 / send.size())
     throw usage_error(name + " of " + std::to_string(bytes) + " bytes is larger than any memory");

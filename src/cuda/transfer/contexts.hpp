@@ -59,10 +59,10 @@ class contexts {
   CUevent_st* take_event(int gpu);
   void give_event(int gpu, CUevent_st* event) noexcept;
 
-  // Enqueues work that changes nothing. Only work orders the legacy default stream and blocking
-  // streams among each other: they do not wait for the waits of another stream. An event can be
-  // recorded after a wait, with no work between the two. The event may then be recorded before the
-  // wait ends. Returns false if there is no memory for the work.
+  // Enqueues work that changes nothing. The legacy default stream and blocking streams wait for
+  // each other's work, but not for each other's waits. If an event directly follows a wait, with no
+  // work between the two, the event may therefore complete before the wait ends. Returns false if
+  // there is no memory for the work.
   bool enqueue_work(int gpu, CUstream_st* stream);
 
  private:

@@ -34,13 +34,13 @@ void refuse_overlaps(std::span<const batch_part> copies) {
   for (const range& one : ranges) {
     const range& earlier = one.written ? last : last_written;
     if (one.begin < earlier.end)
-      throw usage_error(
-          earlier.copy == one.copy
-              ? "source and destination of copy " + std::to_string(one.copy) +
-                    " of a batch overlap; copy through a third buffer"
-              : "copies " + std::to_string(std::min(one.copy, earlier.copy)) + " and " +
-                    std::to_string(std::max(one.copy, earlier.copy)) +
-                    " of a batch overlap: what one of them writes the other reads or writes");
+      throw usage_error(earlier.copy == one.copy
+                            ? "source and destination of copy " + std::to_string(one.copy) +
+                                  " of a batch overlap; copy through a third buffer"
+                            : "copies " + std::to_string(std::min(one.copy, earlier.copy)) +
+                                  " and " + std::to_string(std::max(one.copy, earlier.copy)) +
+                                  " of a batch overlap: one of them writes bytes that the other "
+                                  "one reads or writes");
     if (one.end > last.end) last = one;
     if (one.written && one.end > last_written.end) last_written = one;
   }

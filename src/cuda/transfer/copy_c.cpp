@@ -118,8 +118,7 @@ interlace_blocks_way copy_blocks_on(interlace_copier* copier, int gpu,
   std::memcpy(&known, blocks, std::min(size, sizeof known));
   if (known.count == 0) return INTERLACE_BLOCKS_NOTHING;
   if (known.only < INTERLACE_BLOCKS_NOTHING || known.only > INTERLACE_BLOCKS_COPIES)
-    throw usage_error("there is no way " + std::to_string(known.only) +
-                      " that a batch of blocks can be told to take");
+    throw usage_error("a batch of blocks cannot be told to take way " + std::to_string(known.only));
   interlace::copier& by = of(copier);
   const on_gpu on(gpu);
   return static_cast<interlace_blocks_way>(
@@ -272,7 +271,7 @@ interlace_result interlace_copy_async(void* dst, const void* src, size_t bytes,
 
 interlace_result interlace_copier_create(const char* const* settings, interlace_copier** copier) {
   return interlace::guarded([&] {
-    if (copier == nullptr) throw interlace::usage_error("there is no place for the new copier");
+    if (copier == nullptr) throw interlace::usage_error("the pointer for the new copier is null");
     const auto options = [&] {
       try {
         return interlace::options_of(settings);
@@ -359,7 +358,8 @@ interlace_result interlace_copier_prepare(interlace_copier* copier) {
 interlace_result interlace_copier_statistics(interlace_copier* copier,
                                              interlace_copy_statistics* statistics, size_t size) {
   return interlace::guarded([&] {
-    if (statistics == nullptr) throw interlace::usage_error("there is no place for the statistics");
+    if (statistics == nullptr)
+      throw interlace::usage_error("the pointer for the statistics is null");
     const interlace_copy_statistics now = interlace::as_c(interlace::of(copier).statistics());
     // Members that this version of the library does not know stay 0.
     std::memset(statistics, 0, size);
@@ -369,21 +369,21 @@ interlace_result interlace_copier_statistics(interlace_copier* copier,
 
 interlace_result interlace_memory_place(const void* memory, size_t bytes, int* place) {
   return interlace::guarded([&] {
-    if (place == nullptr) throw interlace::usage_error("there is no place for the answer");
+    if (place == nullptr) throw interlace::usage_error("the pointer for the answer is null");
     *place = interlace::place_of(memory, bytes);
   });
 }
 
 interlace_result interlace_stream_is_capturing(int gpu, CUstream_st* stream, int* answer) {
   return interlace::guarded([&] {
-    if (answer == nullptr) throw interlace::usage_error("there is no place for the answer");
+    if (answer == nullptr) throw interlace::usage_error("the pointer for the answer is null");
     *answer = interlace::is_capturing(gpu, stream) ? 1 : 0;
   });
 }
 
 interlace_result interlace_event_record(int gpu, CUstream_st* stream, interlace_event** event) {
   return interlace::guarded([&] {
-    if (event == nullptr) throw interlace::usage_error("there is no place for the event");
+    if (event == nullptr) throw interlace::usage_error("the pointer for the event is null");
     *event = interlace::record(gpu, stream).release();
   });
 }
@@ -401,7 +401,7 @@ interlace_result interlace_event_wait(const interlace_event* event, int gpu, CUs
 interlace_result interlace_event_done(const interlace_event* event, int* answer) {
   return interlace::guarded([&] {
     if (event == nullptr || answer == nullptr)
-      throw interlace::usage_error("there is no event, or no place for the answer");
+      throw interlace::usage_error("the event, or the pointer for the answer, is null");
     *answer = interlace::is_done(*event) ? 1 : 0;
   });
 }

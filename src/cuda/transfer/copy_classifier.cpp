@@ -10,7 +10,7 @@ namespace {
 using machine::endpoint;
 
 // The most messages of a batch that are planned together. The time to plan grows with the cube of
-// their number. Between each pair of 16 GPUs, there are 240 messages.
+// their number. If each of 16 GPUs sends to each other GPU, there are 240 messages.
 constexpr std::size_t most_planned = 256;
 
 // A view of memory of which only the attributes of the first byte are known.
@@ -119,7 +119,8 @@ bool copy_classifier::classify_message(copy_call& call, bool captures, copy_repo
   if (!read_capture(driver, call) || (call.capturing && !captures)) return false;
   if (from && to) {
     const std::uint64_t now_ns = usage_.now_ns();
-    // A captured message runs later. It avoids the links of the pairs that its own pair met before.
+    // A captured message runs later. When it is planned, it avoids the links of those pairs whose
+    // messages overlapped earlier with messages of its own pair.
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);
     call.choice = planner_.choice_of(one);
     const std::vector<endpoint>& allowed = routes_.relays(one.from, one.to, call.choice);

@@ -36,10 +36,10 @@ namespace interlace::cuda {
 class copy_engine {
  public:
   // Makes an engine. `find_machine` is called once, when the engine first needs the machine.
-  // `report` gets sentences for people, each sentence once. `clock` returns ns. Each of these three
-  // may be empty. The machine is then this process's machine, sentences become lines in the log,
-  // and the clock is the monotonic clock. `image` has the kernels of all-reduces and must outlive
-  // the engine.
+  // `report` gets sentences for people, each sentence once. `clock` returns ns. If `find_machine`
+  // is empty, the engine plans for this process's machine. If `report` is empty, sentences become
+  // lines in the log. If `clock` is empty, the engine uses the monotonic clock. `image` has the
+  // kernels of all-reduces and must outlive the engine.
   copy_engine(const driver_table& driver, const copy_options& options,
               std::function<copy_machine()> find_machine = {},
               std::function<void(const std::string&)> report = {},
@@ -58,8 +58,8 @@ class copy_engine {
   void all_reduce(const all_reduce_call& what, CUstream_st* stream);
   // Does the same as `copy`, for callers that can make plain copies themselves. The engine leaves
   // two kinds of copies to the caller, and the report says so: plain copies, and all copies on
-  // streams that are being captured. Throws device_error if the driver fails. No part of the copy
-  // is in flight then.
+  // streams that are being captured. Throws device_error if the driver fails. After this error, no
+  // part of the copy is in flight.
   copy_report try_copy(device_address to, device_address from, std::uint64_t bytes,
                        CUstream_st* stream);
   void prepare();

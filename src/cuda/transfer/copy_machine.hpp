@@ -14,7 +14,7 @@ struct copy_machine {
   std::vector<int> gpus;                // CUDA's numbers of the machine's GPUs
   std::vector<std::string> names = {};  // names of the GPUs; they are the same in every process
   bool hides_gpus = false;  // whether the machine has more GPUs, which this process cannot use
-  // Values that must be the same in a copy profile, or the profile does not fit this machine.
+  // A copy profile fits this machine only if it has the same values.
   std::string model = {};
   std::string driver = {};
   std::vector<std::string> remarks = {};  // sentences for people

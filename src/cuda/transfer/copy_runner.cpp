@@ -147,7 +147,7 @@ void copy_runner::give_to_graph(CUgraph_st* graph, std::vector<placed_block> blo
   };
   const driver_table& driver = contexts_.driver();
   auto owning = std::make_unique<owner>(owner{*this, std::move(blocks)});
-  // The driver calls this function. It must therefore not call the driver.
+  // The driver calls this function, so the function must not call the driver.
   const auto release = [](void* data) {
     const std::unique_ptr<owner> ended(static_cast<owner*>(data));
     ended->give_back();

@@ -38,8 +38,8 @@ class copy_runner {
               copy_accounts& accounts);
 
   // Enqueues the planned call on its stream. Returns the executor that was used, streams or graph.
-  // Returns no value if there is no staging memory or no stream for the call. Nothing was enqueued
-  // then. If the function throws device_error, it has waited for the work that it enqueued.
+  // Returns no value if there is no staging memory or no stream for the call; in this case, nothing
+  // was enqueued. If the function throws device_error, it has waited for the work that it enqueued.
   std::optional<copy_result> run(copy_call& call);
   // Adds the planned call to the graph that captures the call's stream. Returns false if there is
   // no staging memory for the call. Throws device_error.

@@ -183,7 +183,7 @@ struct driver_table {
   int (*pool_access)(int*, CUmemPoolHandle_st*, memory_location*) = nullptr;
   int (*memory_access)(unsigned long long*, const memory_location*, device_address) = nullptr;
   int (*copy)(device_address, device_address, std::size_t, CUstream_st*) = nullptr;
-  // The form of CUDA 12.8. Null if the driver is older.
+  // The function in the form of CUDA 12.8, or null if the driver is older.
   int (*copy_batch)(device_address*, device_address*, std::size_t*, std::size_t, batch_attributes*,
                     std::size_t*, std::size_t, std::size_t*, CUstream_st*) = nullptr;
   int (*set_bytes)(device_address, unsigned char, std::size_t, CUstream_st*) = nullptr;

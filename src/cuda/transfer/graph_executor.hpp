@@ -49,7 +49,7 @@ class graph_executable {
   // Launches the graph. If the memory of a node differs from that of the last launch, the node is
   // changed first. Memory can differ although the address is the same. The program must have the
   // shape of the program from which the executable was made. Throws device_error. The executable
-  // must not be used after that.
+  // must not be used after this error.
   void launch(const copy_program& program, const addresses& where, CUstream_st* stream,
               graph_times& times);
 

@@ -1,4 +1,5 @@
-// Lends the GPUs of a copy engine to batches of blocks, as its plans for copies divide the bytes.
+// Lends the GPUs of a copy engine to batches of blocks. The engine's plans for copies say how the
+// bytes are divided.
 #pragma once
 
 #include <memory>
@@ -21,8 +22,8 @@ struct lender {
   link_usage& usage;
 };
 
-// Null if no other GPU makes the batch faster now. The stream must not be under capture. Throws
-// device_error if the driver fails.
+// Lends GPUs for a batch. Returns null if no other GPU makes the batch faster now. The stream must
+// not be under capture. Throws device_error if the driver fails.
 std::unique_ptr<block_help> lend_gpus(const lender& by, const block_need& need);
 
 }  // namespace interlace::cuda

@@ -60,8 +60,8 @@ void link_usage::replace_by_plan(const copy_call& call, std::uint64_t begin_ns) 
     else if (messages.size() > 1)  // the messages of a batch wait for each other
       traffic_.add_use(one.pair(), call.user, begin_ns, busy_ns - direct_ns);
   }
-  // To make the first message, the host creates streams, graphs and staging memory. This takes
-  // longer than the message itself. The message then begins at about the current time.
+  // To make the first message, the host creates streams, graphs and staging memory. This work takes
+  // longer than the message itself, so the message begins at about the current time.
   if (const std::uint64_t end_ns = clock_(); end_ns > begin_ns + busy_ns)
     for (const copy_message& one : messages)
       traffic_.add_use(one.pair(), call.user, end_ns, busy_ns);

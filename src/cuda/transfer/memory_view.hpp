@@ -1,4 +1,4 @@
-// What the driver knows about the memory at an address.
+// The facts that the driver reports about the memory at an address.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ memory_facts query_memory(const driver_table& driver, device_address address);
 
 struct memory_view {
   memory_kind kind = memory_kind::host;
-  int gpu = 0;                  // only if the memory is that of a GPU
+  int gpu = 0;                  // number of the GPU; only for memory of a GPU
   CUctx_st* context = nullptr;  // context of the allocation; null for virtual memory
   memory_origin origin = memory_origin::host;
   CUmemPoolHandle_st* pool = nullptr;
@@ -48,7 +48,7 @@ struct memory_view {
 
 // Inspects a range of memory. `bytes` must be at least 1. Throws device_error if the driver fails.
 memory_view view_memory(const driver_table& driver, device_address address, std::uint64_t bytes);
-// Does the same, but does not ask the driver about `address` again. `first` has the attributes of
+// Does the same without asking the driver about `address` again. `first` has the attributes of
 // `address`.
 memory_view view_memory(const driver_table& driver, const memory_facts& first,
                         device_address address, std::uint64_t bytes);

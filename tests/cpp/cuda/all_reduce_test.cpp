@@ -392,20 +392,21 @@ TEST(all_reduce, says_what_is_wrong_with_its_buffers) {
     return complaint(in, call);
   };
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive.pop_back(); }),
-            "an all-reduce has 3 buffers to send and 2 to receive; give one of both for each");
+            "an all-reduce has 3 buffers to send and 2 to receive; give one of each kind for every "
+            "participant");
   EXPECT_EQ(with([](all_reduce_call& call) { call.send[1] = 0; }),
             "send buffer 1 of an all-reduce is a null pointer");
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[2] += 2; }),
             "receive buffer 2 of an all-reduce is not aligned to its elements of 4 bytes");
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[0] = call.send[0] + 4; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 0; only one's own "
-            "send buffer may be the receive buffer");
+            "receive buffer 0 of an all-reduce overlaps a buffer of participant 0; a receive "
+            "buffer may only be the send buffer of its own participant");
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[0] = call.send[1]; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; only one's own "
-            "send buffer may be the receive buffer");
+            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
+            "buffer may only be the send buffer of its own participant");
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[1] = call.receive[0] + 396; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; only one's own "
-            "send buffer may be the receive buffer");
+            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
+            "buffer may only be the send buffer of its own participant");
   EXPECT_EQ(
       with([](all_reduce_call& call) { std::swap(call.receive[0], call.receive[1]); }),
       "receive buffer 0 of an all-reduce is on gpu1 and its send buffer on gpu0; give both on "

@@ -442,9 +442,11 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
   EXPECT_EQ(complaint({{one + 1, one, 2}}),
             "source and destination of copy 0 of a batch overlap; copy through a third buffer");
   EXPECT_EQ(complaint({{one, other, 2}, {one + 1, other + 8, 2}}),
-            "copies 0 and 1 of a batch overlap: what one of them writes the other reads or writes");
+            "copies 0 and 1 of a batch overlap: one of them writes bytes that the other one reads "
+            "or writes");
   EXPECT_EQ(complaint({{one, other, 8}, {other + 100, one + 50, 8}, {other + 7, one + 90, 1}}),
-            "copies 0 and 2 of a batch overlap: what one of them writes the other reads or writes");
+            "copies 0 and 2 of a batch overlap: one of them writes bytes that the other one reads "
+            "or writes");
   EXPECT_EQ(complaint({{one, other, ~std::uint64_t{0}}, {one, other, 1}}),
             "copy 0 of a batch has 18446744073709551615 bytes, which reach past the last address");
   EXPECT_EQ(complaint({{one, other, 0}, {one, one, 0}}), "");
@@ -463,7 +465,8 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
     return "";
   };
   EXPECT_EQ(refused(cuda::all_gather_copies, two, {one}, 8),
-            "an all-gather has 2 buffers to send and 1 to receive; give one of both for each");
+            "an all-gather has 2 buffers to send and 1 to receive; give one of each kind for every "
+            "participant");
   EXPECT_EQ(refused(cuda::all_to_all_copies, {one, 0}, two, 8),
             "send buffer 1 of an all-to-all is a null pointer");
   EXPECT_EQ(refused(cuda::all_to_all_copies, two, {0, one}, 8),

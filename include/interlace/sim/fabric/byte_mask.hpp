@@ -69,8 +69,8 @@ struct byte_mask {
   friend bool operator==(const byte_mask&, const byte_mask&) = default;
 
  private:
-  // The first byte at or after `at` that is set in the mask. If `flip` is all ones, the first byte
-  // that is not set. The result is 128 if there is no such byte.
+  // Returns the first byte at or after `at` that is set in the mask. If `flip` is all ones, returns
+  // the first byte that is not set. Returns 128 if there is no such byte.
   std::uint32_t find(std::uint32_t at, std::uint64_t flip) const {
     if (at < 64) {
       const std::uint64_t low = (bits[0] ^ flip) >> at;

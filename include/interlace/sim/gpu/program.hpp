@@ -23,7 +23,9 @@ enum class instruction_kind : std::uint8_t {
   compute,  // count: number of operations of each lane
   shuffle,  // count: number of register exchanges
   vote,     // count: 1
-  reduce,  // one instruction for a whole warp; count: number of exchanges (and operations) replaced
+  // one instruction for a whole warp; count: number of exchanges, and of operations, that it
+  // replaces
+  reduce,
   publish,  // count: number of ranges of `published`, beginning with number first_line
   wait,     // waits for all earlier instructions; count: number of additional round trips to the L2
   barrier,  // waits like `wait`, and then for the other warps of the block
@@ -70,14 +72,15 @@ struct instruction {
   bool issued : 1 = false;
   bool uniform : 1 = false;  // a load of one element for all lanes
   bool counted : 1 = false;  // a store that updates the counters of chunks
-  // Operations at the end of an iteration, in a loop that carries a result.
+  // Whether these are the operations at the end of an iteration, in a loop that carries a result.
   bool ends_iteration : 1 = false;
   std::uint32_t looked_up : 14 = 0;  // number of lines whose pages were looked up in a TLB
-  // The number of lines that wait for a translation. It fits, because each lane of a warp touches
-  // at most two lines.
+  // The number of lines that wait for a translation. The number fits in 14 bits, because each lane
+  // of a warp touches at most two lines.
   std::uint32_t untranslated : 14 = 0;
   picoseconds ready = 0;
-  // The first instruction that depends on this one; next_dependent links the others.
+  // The first instruction that depends on this one. next_dependent links the other dependent
+  // instructions.
   std::uint32_t dependents = none;
   std::uint32_t next_dependent = none;
 };

@@ -60,8 +60,8 @@ class recorder {
     // update the counters.
     const std::byte* counters = nullptr;
     // Whether a block must run when it starts, and not ahead of time. Kernels that update the
-    // memory of other devices need this, because kernels of those devices may update the same
-    // memory.
+    // memory of other devices need this setting, because kernels of those devices may update the
+    // same memory.
     bool in_turn = false;
     trace::sink* log = nullptr;  // receives every action; null if nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
@@ -126,8 +126,8 @@ class recorder {
   }
   [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
     node& n = reach(key_of(site), instruction_kind::compute, 0, {});
-    // These counts are in the array that otherwise holds the addresses of accesses. The warp takes
-    // as long as the lane with the most operations.
+    // The counts of operations are in the array that otherwise holds the addresses of accesses. The
+    // warp takes as long as the lane with the most operations.
     std::uint64_t* most = slot_ - lane_;
     const std::array<std::uint32_t, operation_kinds> counts{
         work.fp32, work.fp64, work.integer + minima(work.minimum), work.special};
@@ -194,9 +194,9 @@ class recorder {
     return (n + more - 1) / more;
   }
   struct node {
-    // The node's key, or 0, which is not a key. It is the key if two conditions hold. First, this
-    // node is the first instance of its key. Second, it is stored directly after the node that a
-    // lane executes before it.
+    // This member is the node's key if two conditions hold, and otherwise 0, which is not a key.
+    // First, this node is the first instance of its key. Second, it is stored directly after the
+    // node that a lane executes before it.
     std::uint64_t key_in_order = 0;
     std::uint64_t lanes = 0;  // one bit for each lane that reached the node
     std::uint64_t key = 0;    // place in the source and iterations; all instances have the same key
@@ -205,7 +205,8 @@ class recorder {
     // all range loops reaches two instances.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    // The instance that a lane reached most recently. Only the first instance of a key has it.
+    // The instance that a lane reached most recently. Only the first instance of a key has this
+    // number.
     std::uint32_t latest = none;
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
@@ -318,7 +319,7 @@ class recorder {
   void note_repeated(const kernel::access& a, instruction_kind kind);
   // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);
-  // The number is odd, so that no two multiples of it are equal.
+  // The number is odd, so its multiples differ from each other modulo 2^64.
   static constexpr std::uint64_t iteration_step = 0x9E3779B97F4A7C15U;
   static constexpr std::uint32_t max_lane_bits = 6;  // one bit for each lane of the widest warp
   // This bit is set in every key.
