@@ -196,7 +196,7 @@ PICTURES = {
     ),
     "config-packet": queued(
         "Stores wait in the same queue as under finepack, but each store leaves as a separate "
-        "packet. A configuration packet precedes them with the fields that they have in common.",
+        "packet. A configuration packet with the common fields of these stores precedes them.",
         WINDOW,
         bursts(
             lambda t: [

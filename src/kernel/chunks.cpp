@@ -18,8 +18,8 @@ constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes div
 // chunk should have.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // The next chunk takes half of the rest. A large last chunk would end late, and a very small one
-  // would not be worth a copy.
+  // The next chunk takes half of the rest. A large last chunk would end late, and a very small last
+  // chunk would not be worth a copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
@@ -108,8 +108,8 @@ publications announce(const std::vector<chunk>& chunks, const block_mapping& map
                           ") outside of its device's part [" + std::to_string(part.begin) + ", " +
                           std::to_string(part.end) + ")");
       }
-      // Most mappings ascend. A range that touches the previous one can therefore be joined to it
-      // at once.
+      // Most mappings ascend. A range that touches the previous range can therefore be joined to
+      // the previous range at once.
       if (!covered.empty() && covered.back().begin <= r.begin && r.begin <= covered.back().end) {
         covered.back().end = std::max(covered.back().end, r.end);
       } else {

@@ -81,7 +81,7 @@ collective_plan plan_collective(const region_state& state) {
   if (plan.how == collective::best_fitting) plan.how = best(state);
   if (plan.how != collective::send_receive && !state.options.subscribers.empty()) {
     throw usage_error(std::string("nccl's ") + collective_name(plan.how) +
-                      " sends everything to everybody, and the region names who receives which "
+                      " sends everything to everybody, but the region names who receives which "
                       "range; use send-receive");
   }
   plan.pack.resize(state.devices());

@@ -67,7 +67,7 @@ void cpu_node::contribute(std::uint32_t id) {
 void cpu_node::check_part(std::uint64_t values, const region_state& state, std::uint32_t device) {
   if (values == state.part_size(device)) return;
   throw model_error("a part of " + std::to_string(state.part_size(device)) +
-                    " elements is set from " + std::to_string(values));
+                    " elements is set from " + std::to_string(values) + " values");
 }
 
 }  // namespace interlace::kernel

@@ -26,14 +26,14 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
   constexpr std::uint32_t most = 4096;
   if (o.packet_bytes < least || o.packet_bytes > most || o.packet_bytes % 128 != 0) {
     throw usage_error("packets of " + std::to_string(o.packet_bytes) +
-                      " bytes; give a multiple of 128 from 128 to 4096");
+                      " bytes are not possible; give a multiple of 128 from 128 to 4096");
   }
   const std::size_t devices = o.boundaries.size() - 1;
   if (o.update_windows == 0 || o.update_windows > most_bins / devices) {
-    throw usage_error(std::to_string(o.update_windows) + " windows of each of " +
-                      std::to_string(devices) + " parts; give 1 to " +
+    throw usage_error(std::to_string(o.update_windows) + " windows for each of " +
+                      std::to_string(devices) + " parts are not possible; give 1 to " +
                       std::to_string(most_bins / devices) +
-                      ", since a warp fills a packet for each");
+                      ", because a warp fills a packet for each window");
   }
   for (std::size_t d = 0; d < devices; ++d) {
     if (o.boundaries[d + 1] - o.boundaries[d] <= std::numeric_limits<std::uint32_t>::max())
@@ -57,14 +57,15 @@ region_state make_partition_state(region_options options, std::uint32_t element_
   }
   if (!options.transfers && !how.updates_partials) {
     throw usage_error(std::string(how.name) +
-                      " tracks nothing, so nothing is left of it without transfers");
+                      " tracks no chunks, so it does nothing without transfers");
   }
   if (devices > 1) check_operation(how, operation);
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
       !std::is_sorted(options.boundaries.begin(), options.boundaries.end()) ||
       options.boundaries.back() == 0) {
     throw model_error(
-        "a partition needs elements, and ascending boundaries from 0, one more than devices");
+        "a partition needs elements, and ascending boundaries from 0, one boundary more than "
+        "devices");
   }
   if (packs_updates(how)) check_packets(options, element_bytes);
   region_state state;

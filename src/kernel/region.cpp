@@ -65,7 +65,7 @@ std::vector<delivery> region_state::deliveries(std::uint32_t owner,
 void check_front(std::uint64_t elements, const region_state& state) {
   if (elements == state.elements) return;
   throw model_error("a front of " + std::to_string(state.elements) + " elements is set from " +
-                    std::to_string(elements));
+                    std::to_string(elements) + " values");
 }
 
 namespace {
@@ -77,8 +77,9 @@ void check_readers(const region_options& o, std::uint32_t devices) {
   const std::uint64_t elements = o.boundaries.back();
   const std::uint64_t group = std::uint64_t{1} << o.reader_shift;
   if (o.readers.size() != (elements + group - 1) / group) {
-    throw model_error("a region of " + std::to_string(elements) + " elements names readers of " +
-                      std::to_string(o.readers.size()) + " times " + std::to_string(group));
+    throw model_error("a region of " + std::to_string(elements) + " elements names readers for " +
+                      std::to_string(o.readers.size()) + " groups of " + std::to_string(group) +
+                      " elements");
   }
   std::vector<std::uint16_t> subscribed(elements, 0);
   for (std::uint32_t owner = 0; owner < devices; ++owner) {
@@ -101,7 +102,7 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
                                std::uint32_t devices) {
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||
       !std::is_sorted(options.boundaries.begin(), options.boundaries.end())) {
-    throw model_error("a region needs ascending boundaries from 0, one more than devices");
+    throw model_error("a region needs ascending boundaries from 0, one boundary more than devices");
   }
   if (row_of(options.mechanism).packs_updates) {
     throw usage_error(
@@ -128,22 +129,22 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
     }
   }
   if (!options.readers.empty()) {
-    if (options.subscribers.empty()) throw model_error("a region names readers and no subscribers");
+    if (options.subscribers.empty()) throw model_error("a region names readers but no subscribers");
     check_readers(options, devices);
   }
   const mechanism_parameter_row& threads = row_of(mechanism_parameter::agent_threads);
   if (options.agent_threads < threads.least || options.agent_threads > threads.most ||
       options.agent_threads % threads.multiple != 0) {
-    throw usage_error("an agent of " + std::to_string(options.agent_threads) +
+    throw usage_error("an agent cannot have " + std::to_string(options.agent_threads) +
                       " threads; give a multiple of " + std::to_string(threads.multiple) +
                       " from " + std::to_string(threads.least) + " to " +
                       std::to_string(threads.most));
   }
   const std::uint64_t most_chunk_bytes = row_of(mechanism_parameter::chunk_bytes).most;
   if (options.chunk_bytes > most_chunk_bytes) {
-    throw usage_error("chunks of " + std::to_string(options.chunk_bytes) + " bytes; at most " +
-                      std::to_string(most_chunk_bytes) + " (" + size_text(most_chunk_bytes) +
-                      ") are possible");
+    throw usage_error("chunks cannot have " + std::to_string(options.chunk_bytes) +
+                      " bytes; at most " + std::to_string(most_chunk_bytes) + " (" +
+                      size_text(most_chunk_bytes) + ") are possible");
   }
   region_state state;
   state.element_bytes = element_bytes;

@@ -39,8 +39,8 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
   o.agent_threads = spec.agent_threads;
   o.agent_copy = parse_agent_copy(spec.agent_copy);
   if (!spec.producers.empty() && spec.producers.size() != devices) {
-    throw usage_error(label + " names producers of " + std::to_string(spec.producers.size()) +
-                      " devices and has " + std::to_string(devices));
+    throw usage_error(label + " names producers for " + std::to_string(spec.producers.size()) +
+                      " devices, but the number of devices is " + std::to_string(devices));
   }
   if (!spec.producers.empty() && spec.checks) {
     throw usage_error(label +

@@ -198,7 +198,7 @@ class node {
                 const std::vector<T>& values) {
     if (values.size() != state(p.id).part_size(device)) {
       throw model_error("a part of " + std::to_string(state(p.id).part_size(device)) +
-                        " elements is set from " + std::to_string(values.size()));
+                        " elements is set from " + std::to_string(values.size()) + " values");
     }
     write(state(p.id).buffers.at(device)[0], values.data(), values.size() * sizeof(T));
   }

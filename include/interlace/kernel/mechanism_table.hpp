@@ -38,13 +38,14 @@ enum class mechanism : std::uint8_t {
   // Plain cudaMemcpy calls make the bulk copies. Each copy waits for all earlier copies from or to
   // one of its two GPUs.
   serial_copy,
-  // Like inline, but stores wait in a queue of the GPU, which combines stores to the same line.
+  // Stores go to the other GPUs as with inline, but wait in a queue of the GPU, which combines
+  // stores to the same line.
   write_combining,
-  // Like inline, but stores wait in a queue of the GPU until many stores fill one packet. In the
-  // packet, each store has only a short header.
+  // Stores go to the other GPUs as with inline, but wait in a queue of the GPU until many stores
+  // fill one packet. In the packet, each store has only a short header.
   finepack,
   // Stores wait in the same queue as under finepack, but each store leaves as a separate packet. A
-  // configuration packet precedes them with the fields that they have in common.
+  // configuration packet with the common fields of these stores precedes them.
   config_packet,
   // Stores wait in a queue of the GPU and leave as whole lines, to the GPUs that read the page in
   // the first iteration.

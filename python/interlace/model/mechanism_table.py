@@ -262,8 +262,8 @@ ROWS = (
     Mechanism(
         name=WRITE_COMBINING,
         sentence=(
-            "Like inline, but stores wait in a queue of the GPU, which combines stores to the same "
-            "line."
+            "Stores go to the other GPUs as with inline, but wait in a queue of the GPU, which "
+            "combines stores to the same line."
         ),
         colour="YELLOW",
         stores_inline=True,
@@ -275,8 +275,8 @@ ROWS = (
     Mechanism(
         name=FINEPACK,
         sentence=(
-            "Like inline, but stores wait in a queue of the GPU until many stores fill one packet. "
-            "In the packet, each store has only a short header."
+            "Stores go to the other GPUs as with inline, but wait in a queue of the GPU until many "
+            "stores fill one packet. In the packet, each store has only a short header."
         ),
         colour="GREEN",
         stores_inline=True,
@@ -289,7 +289,7 @@ ROWS = (
         name=CONFIG_PACKET,
         sentence=(
             "Stores wait in the same queue as under finepack, but each store leaves as a separate "
-            "packet. A configuration packet precedes them with the fields that they have in common."
+            "packet. A configuration packet with the common fields of these stores precedes them."
         ),
         colour="PURPLE",
         stores_inline=True,

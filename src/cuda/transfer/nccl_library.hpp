@@ -24,8 +24,8 @@ class nccl_library {
   explicit nccl_library(const std::vector<std::string>& candidates);
 
   // The NCCL of the process. It is the file that INTERLACE_NCCL names. Without this variable, it is
-  // a library that is already loaded, or else the first that exists among `more` and the usual
-  // places. Only the first successful call uses `more`.
+  // a library that is already loaded, or else the first library that exists among `more` and the
+  // usual places. Only the first successful call uses `more`.
   static const nccl_library& of_process(const std::vector<std::string>& more = {});
 
   // The version in NVIDIA's notation, such as 2.28.9.

@@ -52,7 +52,7 @@ page_locked::page_locked(const driver_table& driver, char* mapped, std::uint64_t
   }
   (void)munmap(mapped, bytes);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);
-  // Some machines refuse to register memory. The driver then allocates it.
+  // Some machines refuse to register memory. On such a machine, the driver allocates the memory.
   void* allocated = nullptr;
   result = driver.allocate_host(&allocated, bytes, host_memory_portable);
   if (result == driver_result::out_of_memory) throw_no_memory(bytes);

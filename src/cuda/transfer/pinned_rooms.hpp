@@ -46,7 +46,7 @@ class pinned_rooms {
   // Gives back a room that was not used.
   void give_unused(room* unused) { unused->taken.store(false, std::memory_order_release); }
   // Makes the graph the owner of the room. The room is free when the graph and all of its
-  // executables have ended. Throws device_error. The graph does not own the room then.
+  // executables have ended. Throws device_error. After an error, the graph does not own the room.
   void give_to_graph(room* used, CUgraph_st* graph);
 
  private:

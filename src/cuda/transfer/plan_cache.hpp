@@ -42,8 +42,8 @@ class plan_cache {
   plan_cache(machine::machine described, std::vector<int> gpus, std::uint64_t staging_bytes);
 
   // Finds or makes the plan of a call. The plan may use only the places in `relays` as relays. A
-  // plan for a size also serves messages that are up to an eighth longer. Their paths, shares and
-  // numbers of chunks are the same. The copies in `local` are part of a batch.
+  // plan for a size also serves messages that are up to an eighth longer. All these messages have
+  // the same paths, shares and numbers of chunks. The copies in `local` are part of a batch.
   std::shared_ptr<planned_copy> find(std::span<const plan::message> wanted,
                                      const std::vector<machine::endpoint>& relays,
                                      const plan_limits& limits = {},

@@ -3,7 +3,7 @@
 //
 // The pool takes memory from the driver in slabs, up to a bound. It frees no slab before the pool
 // is destroyed, because freeing would wait for the GPU. A block belongs to one message at a time.
-// The next message on the same stream can take the block as soon as the first message's end is
+// The next message on the same stream can take the block as soon as the earlier message's end is
 // known. Messages on other streams can take the block when the first message is complete.
 #pragma once
 

@@ -14,12 +14,12 @@
 
 namespace interlace::cuda {
 
-// What is known about the caller's stream.
+// The known facts about the caller's stream.
 struct caller_stream {
   CUstream_st* stream = nullptr;
   stream_identity identity;
-  // Whether the stream is the legacy default stream or waits for that stream. True if this is not
-  // known.
+  // Whether the stream is the legacy default stream or waits for that stream. True if the answer is
+  // not known.
   bool blocking = true;
 };
 
@@ -38,7 +38,8 @@ class stream_set {
   // of them is made at its first use.
   CUstream_st* stream(int gpu, std::size_t number);
   CUevent_st* event(int gpu, std::size_t number);
-  // Waits for all streams of the set and for the caller's stream. Called after a failure.
+  // Waits for all streams of the set and for the caller's stream. `run` calls this function after a
+  // failure.
   void wait(CUstream_st* caller) const noexcept;
 
  private:

@@ -206,7 +206,7 @@ TEST(nccl, collectives_of_everything_take_no_ranges) {
     const std::string text =
         message_of<usage_error>([&] { kernel::plan_collective(region_of(halo, 4, how)); });
     EXPECT_EQ(text, std::string("nccl's ") + kernel::collective_name(how) +
-                        " sends everything to everybody, and the region names who receives which "
+                        " sends everything to everybody, but the region names who receives which "
                         "range; use send-receive");
   }
 }

@@ -89,9 +89,9 @@ TEST(mechanism, parameters_bound_the_options_of_a_region) {
   };
   EXPECT_EQ(refused([](region_options&) {}), "nothing");
   EXPECT_EQ(refused([](region_options& o) { o.agent_threads = 65568; }),
-            "an agent of 65568 threads; give a multiple of 32 from 32 to 65536");
+            "an agent cannot have 65568 threads; give a multiple of 32 from 32 to 65536");
   EXPECT_EQ(refused([](region_options& o) { o.chunk_bytes = (1U << 30U) + 1; }),
-            "chunks of 1073741825 bytes; at most 1073741824 (1 GiB) are possible");
+            "chunks cannot have 1073741825 bytes; at most 1073741824 (1 GiB) are possible");
 }
 
 }  // namespace

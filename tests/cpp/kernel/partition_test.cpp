@@ -235,7 +235,8 @@ TEST(partition, refuses_what_it_cannot_move) {
   expect_refused(options, combine::store, "stores leave nothing to combine");
   options.mechanism = mechanism::packed;
   options.packet_bytes = 100;
-  expect_refused(options, combine::add, "packets of 100 bytes; give a multiple of 128");
+  expect_refused(options, combine::add,
+                 "packets of 100 bytes are not possible; give a multiple of 128");
   options.packet_bytes = 512;
   options.boundaries = {0, 5'000'000'000, 6'000'000'000};
   expect_refused(options, combine::add, "device 0 owns 5000000000 elements");

@@ -91,7 +91,7 @@ TEST(region_spec_test, errors_are_one_sentence) {
   m = refusal([](region_spec& s) { s.boundaries = {0, 100'003}; });
   EXPECT_TRUE(has(m, "ascending boundaries")) << m;
   m = refusal([](region_spec& s) { s.agent_threads = 33; });
-  EXPECT_TRUE(has(m, "an agent of 33 threads")) << m;
+  EXPECT_TRUE(has(m, "an agent cannot have 33 threads")) << m;
   m = refusal([](region_spec& s) { s.agent_copy = "slowly"; });
   EXPECT_TRUE(has(m, "'slowly'")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(3); });
