@@ -14,9 +14,9 @@ block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch
   return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
 }
 
-// A driver batch must be faster than the kernel by this factor and by this time.
-constexpr double worth_a_batch = 0.98;
-constexpr double batch_gain_us = 10;
+// A driver batch must take at most this share of the kernel's time. Predictions are not much better
+// than this.
+constexpr double worth_a_batch = 0.99;
 
 }  // namespace
 
@@ -107,7 +107,7 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
   // The host is busy for a part of a driver batch, but not while the kernel runs. So the time of a
   // driver batch varies with the host's load, and a small advantage is none.
   if (made.way == block_way::driver_batch && what.kernel_possible && !what.batch_of_program &&
-      least > worth_a_batch * made.predicted_us[0] - batch_gain_us)
+      least > worth_a_batch * made.predicted_us[0])
     made.way = block_way::kernel;
   return made;
 }

@@ -88,13 +88,14 @@ TEST(block_choice, a_bound_on_thread_blocks_makes_the_kernel_slower) {
 
 TEST(block_choice, a_driver_batch_that_is_hardly_faster_than_the_kernel_is_not_taken) {
   block_costs costs;
-  costs.classes[0] = {{.bytes = 1048576, .ways = {{{32, 21}, {32, 20}, {90, 22}}}}};
+  costs.classes[0] = {{.bytes = 1048576, .ways = {{{32, 21}, {33.5, 20}, {90, 22}}}}};
   const auto way = [&](std::size_t blocks) {
     return choose_way(costs, {.blocks = blocks, .bytes = blocks << 20U}).way;
   };
-  EXPECT_EQ(way(16), block_way::kernel);         // 368 and 352 us
-  EXPECT_EQ(way(256), block_way::driver_batch);  // 5408 and 5152 us
-  EXPECT_EQ(choose_way(costs, {.blocks = 16, .bytes = 16U << 20U, .batch_of_program = true}).way,
+  EXPECT_EQ(way(2), block_way::kernel);          // 74 and 73.5 us
+  EXPECT_EQ(way(16), block_way::driver_batch);   // 368 and 353.5 us
+  EXPECT_EQ(way(256), block_way::driver_batch);  // 5408 and 5153.5 us
+  EXPECT_EQ(choose_way(costs, {.blocks = 2, .bytes = 2U << 20U, .batch_of_program = true}).way,
             block_way::driver_batch);
 }
 
