@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -21,10 +22,10 @@ class places_of_side {
                  const peer_contexts& peers)
       : driver_(driver), known_(known), context_(context), gpu_(gpu), peers_(peers) {}
 
-  // Whether the block lies in the memory that was inspected last. That memory is usable.
-  bool holds(device_address address, std::uint64_t bytes) const {
-    return any_ && last_.ends == block_ends::one_gpu && address >= last_.begin &&
-           address + bytes <= last_.end;
+  // The memory that was inspected last, or nothing if it is not usable.
+  plan::block_extent usable() const {
+    if (!any_ || last_.ends != block_ends::one_gpu) return {};
+    return {last_.begin, last_.end};
   }
   // Inspects the memory of a block. Returns no value if the memory is usable. Otherwise returns the
   // reason why the memory is not usable.
@@ -165,6 +166,10 @@ class places_of_side {
   bool pageable_ = false;
 };
 
+bool inside(const plan::block_extent& all, device_address address, std::uint64_t bytes) {
+  return address >= all.begin && address + bytes <= all.end;
+}
+
 }  // namespace
 
 block_places find_places(const driver_table& driver, known_allocations& known, CUctx_st* context,
@@ -189,14 +194,24 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
     if (!from_settled && !reason)
       reason = from.add(shape.from.begin, shape.from.end - shape.from.begin);
   } else if (!to_settled || !from_settled) {
+    // Two local extents, because the compiler keeps them in registers while the loop looks at
+    // thousands of blocks.
+    constexpr plan::block_extent everything{0, std::numeric_limits<std::uint64_t>::max()};
+    plan::block_extent in_to = to_settled ? everything : to.usable();
+    plan::block_extent in_from = from_settled ? everything : from.usable();
     plan::each_block(
         list, [&](std::size_t, std::uint64_t to_at, std::uint64_t from_at, std::uint64_t bytes) {
           if (bytes == 0) return true;
           const device_address target = list.to.base + to_at * list.to.scale;
           const device_address source = list.from.base + from_at * list.from.scale;
-          if (!to_settled && !to.holds(target, bytes)) reason = to.add(target, bytes);
-          if (!reason && !from_settled && !from.holds(source, bytes))
+          if (!inside(in_to, target, bytes)) {
+            reason = to.add(target, bytes);
+            in_to = to.usable();
+          }
+          if (!reason && !inside(in_from, source, bytes)) {
             reason = from.add(source, bytes);
+            in_from = from.usable();
+          }
           return !reason;
         });
   }
