@@ -74,7 +74,8 @@ class peer_processes {
 
   // Functions that a thread of this object calls.
   struct watcher {
-    // Called once for each process that ends without a notice of a regular end.
+    // The thread calls this function once for each process that ends without a notice of a regular
+    // end.
     std::function<void(std::uint32_t rank)> ended{};
     std::function<void(std::uint32_t rank, const std::string& text)> told{};
     std::function<void()> regularly{};  // called about every 10 ms

@@ -24,7 +24,7 @@ struct device_graph {
 };
 
 // R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k depends only on the
-// seed and k, in the same way as in python/interlace/graphs.py. For each level, the edge takes
+// seed and k, in the same way as in python/interlace/data/graphs.py. For each level, the edge takes
 // SplitMix64 of seed * 0x9E3779B97F4A7C15 + k * scale + level, and the upper 32 bits of the result
 // are compared with thresholds.
 struct rmat_options {

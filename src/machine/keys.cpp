@@ -250,16 +250,16 @@ constexpr std::array key_list{
            number("gpu.l2", "write_GB_per_s", not_negative, OF_MACHINE(gpu.l2.write_bytes_per_s),
                   "The rate at which all banks together accept stored data. 0 means the rate of "
                   "`bandwidth_GB_per_s`.")),
-    preset("1",
-           whole("gpu.l2", "parts", {1, 2, false}, OF_MACHINE(gpu.l2.parts),
-                 "The equal parts of the L2. Each part is beside an equal part of the compute "
-                 "units and of the memory's channels, and caches what its compute units load.")),
+    preset("1", whole("gpu.l2", "parts", {1, 2, false}, OF_MACHINE(gpu.l2.parts),
+                      "The number of equal parts of the L2. Each part belongs to an equal share of "
+                      "the compute units and of the memory's channels. A part caches the data that "
+                      "its compute units load.")),
     preset("0", number("gpu.l2", "far_latency_ns", not_negative, OF_MACHINE(gpu.l2.far_latency_ps),
-                       "The time that a load takes longer if its line's memory is beside the other "
-                       "part, and its own part does not have the line.")),
+                       "The additional time of a load if the memory of its line belongs to the "
+                       "other part, and the compute unit's own part does not have the line.")),
     preset("0", number("gpu.l2", "far_GB_per_s", not_negative, OF_MACHINE(gpu.l2.far_bytes_per_s),
                        "The rate of loads that find their data in the other part. 0 means that "
-                       "nothing limits it.")),
+                       "this rate has no limit.")),
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
                        "The rate of requests of all banks together, whatever their size. 0 means "
                        "that only bytes count.")),

@@ -14,8 +14,8 @@ block_class measured(std::uint64_t bytes, way_cost kernel, way_cost driver_batch
   return {bytes, {{kernel, driver_batch, copies}}, thread_blocks};
 }
 
-// A driver batch must take at most this share of the kernel's time. Predictions are not much better
-// than this.
+// A driver batch must take at most this share of the kernel's time. A smaller predicted gain is
+// within the error of predictions.
 constexpr double worth_a_batch = 0.99;
 
 }  // namespace
@@ -104,8 +104,9 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
     least = made.predicted_us[way];
     made.way = static_cast<block_way>(way);
   }
-  // The host is busy for a part of a driver batch, but not while the kernel runs. So the time of a
-  // driver batch varies with the host's load, and a small advantage is none.
+  // The host is busy for a part of a driver batch, but not while the kernel runs. The time of a
+  // driver batch therefore varies with the host's load, and a small predicted advantage does not
+  // count.
   if (made.way == block_way::driver_batch && what.kernel_possible && !what.batch_of_program &&
       least > worth_a_batch * made.predicted_us[0])
     made.way = block_way::kernel;

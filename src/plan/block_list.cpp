@@ -131,8 +131,9 @@ block_shape shape_of(const block_list& list) {
                found.from.end = std::max(found.from.end, from + bytes);
                return true;
              });
-  // The test first combines the greatest number with the greatest size. Only if these reach past
-  // the last address is it worth the time to search for the block that does.
+  // The test first combines the greatest number with the greatest size. If this block does not
+  // reach past the last address, no block does. The search for such a block takes time, so it runs
+  // only if it is necessary.
   if (found.blocks != 0 && (leaves(list.to, greatest_to, found.greatest) ||
                             leaves(list.from, greatest_from, found.greatest)))
     each_block(

@@ -74,12 +74,12 @@ struct block_extent {
   std::uint64_t end = 0;
 };
 
-// What one pass over a list finds. Blocks of 0 bytes do not count.
+// The results of one pass over a list. Blocks of 0 bytes do not count.
 struct block_shape {
   std::size_t blocks = 0;
   std::uint64_t bytes = 0;     // number of bytes in all blocks together
   std::uint64_t greatest = 0;  // size of the largest block
-  // Whether all blocks have the same size, and this size and all addresses are multiples of 16.
+  // Whether all blocks have one size, and whether this size and all addresses are multiples of 16.
   bool even = true;
   block_extent to;
   block_extent from;
@@ -94,8 +94,8 @@ block_list part_of(const block_list& list, std::size_t first, std::size_t count)
 // The number of blocks, from `first` on, whose bytes together come closest to `bytes`.
 std::size_t blocks_within(const block_list& list, std::size_t first, std::uint64_t bytes);
 
-// How the addresses of a batch are written for the kernel. The kernel for even blocks takes whole
-// blocks or equal parts of blocks. The other kernel takes pieces of any size.
+// The form in which the addresses of a batch are written for the kernel. The kernel for even blocks
+// takes whole blocks or equal parts of blocks. The other kernel takes pieces of any size.
 struct block_layout {
   bool even = false;
   // For even blocks, the size of each part; otherwise, the largest size of a piece.

@@ -27,8 +27,8 @@ copy_choice choice_of(const json_value& read) {
     throw usage_error("there are no paths '" + paths + "'");
   const std::uint64_t chunks = json_member<std::uint64_t>(*members, "chunks");
   if (chunks > most_copy_chunks)
-    throw usage_error("chunks are " + std::to_string(chunks) + ", and " +
-                      std::to_string(most_copy_chunks) + " at most");
+    throw usage_error("there are " + std::to_string(chunks) + " chunks; at most " +
+                      std::to_string(most_copy_chunks) + " are possible");
   made.chunks = static_cast<std::uint32_t>(chunks);
   const auto& executor = json_member<std::string>(*members, "executor");
   if (executor == "streams")

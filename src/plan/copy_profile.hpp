@@ -1,6 +1,6 @@
 // The fastest way to copy messages of each size, as measured on a machine. `interlace tune copy`
-// writes this profile (python/interlace/copy_tuning.py; docs/reference/json.md), and the copy
-// engine uses it.
+// writes this profile (python/interlace/tuning/copy_tuning.py; docs/reference/json.md), and the
+// copy engine uses it.
 #pragma once
 
 #include <array>

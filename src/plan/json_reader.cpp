@@ -107,7 +107,7 @@ const json_value::object& profile_members(const json_value& read, std::string_vi
   const auto found = top == nullptr ? json_value::object::const_iterator() : top->find("kind");
   if (top == nullptr || found == top->end() || found->second.as<std::string>() == nullptr ||
       *found->second.as<std::string>() != kind)
-    throw usage_error("it is none");
+    throw usage_error("it is not such a profile");
   if (const auto given = json_member<std::uint64_t>(*top, "format"); given != format)
     throw usage_error("its format is " + std::to_string(given) + ", and this version reads " +
                       std::to_string(format));

@@ -22,7 +22,7 @@
 namespace interlace::plan {
 
 // A message from one memory to another. At least one of the two memories belongs to a GPU. The
-// other one can be the host's memory.
+// other memory can be the host's memory.
 struct message {
   machine::endpoint from;
   machine::endpoint to;
@@ -116,8 +116,9 @@ struct plan {
 };
 
 // Makes the fastest plan that the model finds. Unless `direct` is false, the candidates include the
-// direct paths alone. The plan is then never predicted to be slower than the direct paths. Throws
-// usage_error if a message, a restriction or the traffic is not possible on this machine.
+// direct paths alone. In this case, the predicted time of the plan is never longer than the time of
+// the direct paths. Throws usage_error if a message, a restriction or the traffic is not possible
+// on this machine.
 plan make_plan(const machine::machine& described, std::span<const message> messages,
                const options& asked = {});
 

@@ -199,8 +199,8 @@ class planner {
       if (!shared) return "";
       if (shared_.at(used).capacity < shared_.at(slowest).capacity) slowest = used;
     }
-    return "it takes " + shared_.at(slowest).name + " (" + rate(shared_.at(slowest).capacity) +
-           ") from the direct path, and more";
+    return "it uses " + shared_.at(slowest).name + " (" + rate(shared_.at(slowest).capacity) +
+           ") of the direct path, and other resources in addition";
   }
 
   // Assigns messages to rounds. Messages whose direct paths share a port run one after another, in
@@ -415,7 +415,7 @@ class planner {
     const double fill = fill_s(way, costs_, 1);
     if (fill >= made.predicted_s)
       return "its first bytes would arrive after " + microseconds(fill) +
-             ", when the message is over";
+             ", after the end of the message";
     if (blank_.messages.size() == 1) {
       bool too_many = false;
       if (const auto with = time_with(made, at, too_many))

@@ -138,8 +138,8 @@ class simulation {
       if (states_[index] != state::moving) continue;
       if (rates_ && then > now) record(index, now, then);
       left_[index] -= rate_[index] * (then - now);
-      // What remains because of rounding is dropped: less than a thousandth of a byte, or less than
-      // the resolution of times.
+      // A remainder that is only a rounding error is dropped. Such a remainder is less than a
+      // thousandth of a byte, or less than the resolution of times.
       if (left_[index] < std::max(1e-3, rate_[index] * then * 1e-14)) left_[index] = 0;
     }
   }

@@ -8,9 +8,10 @@
 // The copy holds the engine while it sets up and moves its bytes. Its last byte arrives after the
 // latency of the wires. If a copy of another slot depends on it, that copy starts later by the
 // latency of an event. The message's own stream runs the slots of direct paths. The other slots
-// start after that stream, and that stream waits for them, also with the latency of an event.
-// Copies that move bytes at the same time share every resource evenly, up to the rate that each of
-// them can use (max-min fairness). No resource is therefore ever used beyond its capacity.
+// start after that stream, and that stream waits for the other slots. Both waits have the latency
+// of an event. Copies that move bytes at the same time share every resource evenly, up to the rate
+// that each of them can use (max-min fairness). No resource is therefore ever used beyond its
+// capacity.
 #pragma once
 
 #include <cstdint>

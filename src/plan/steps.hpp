@@ -24,8 +24,8 @@ struct shares {
 // rounds, paths and `apart` must be set. Every byte of a message is in exactly one chunk. Parts
 // begin at multiples of 256 bytes. A path whose part would be smaller than that is not used. Each
 // message takes at most `staging_bytes` of staging memory. To fit, chunks are made smaller, which
-// means more copies. Returns false if the plan would need more than `step_limit` copies. The plan
-// is not usable then.
+// means more copies. Returns false if the plan would need more than `step_limit` copies; such a
+// plan is not usable.
 bool cut(plan& made, const shares& wanted, dealing order, std::uint64_t staging_bytes,
          std::size_t step_limit = std::numeric_limits<std::size_t>::max());
 

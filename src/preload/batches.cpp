@@ -29,8 +29,8 @@ constexpr int order_during_call = 2;
 constexpr int order_any = 3;
 constexpr unsigned overlap_with_compute = 1;
 
-// Whether the driver accepts a hint. A hint is nothing, a GPU, or a place of the host, whose number
-// the driver ignores.
+// Whether the driver accepts a hint. A hint can name nothing, a GPU, or a place of the host. The
+// driver ignores the number of a place of the host.
 bool is_known(const cuda::memory_location& hint) {
   constexpr int a_gpu = 1;
   constexpr int last_of_host = 4;
@@ -354,7 +354,7 @@ void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool 
     publish(gpu, context, kernel);
     return;
   }
-  // The context has already freed what the kernel had there.
+  // The context has already freed the kernel's memory.
   kernel->abandon();
   const std::unique_ptr<cuda::block_copier> ended(kernel);
 }

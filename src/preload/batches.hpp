@@ -52,7 +52,7 @@ struct batch_bytes {
 };
 batch_bytes bytes_of(const requested_batch& asked) noexcept;
 // Enqueues the batch if it can be taken over. Returns whether the batch is enqueued. If not, the
-// caller must make it. Counts the batch's copies in both cases.
+// caller must make the batch. Counts the batch's copies in both cases.
 bool take_over_batch(const requested_batch& asked, const batch_bytes& bytes) noexcept;
 
 // The driver's CUDA_MEMCPY3D_BATCH_OP.
@@ -97,15 +97,15 @@ class primary_change {
 };
 
 // Loads the kernel into a GPU's primary context, unless the kernel is already loaded there. The
-// program has just retained the context. Unless it retained the context earlier, too, it has no
-// work there yet.
+// program has just retained the context. If this is the program's first reference to the context,
+// the program has no work there yet.
 void load_kernel(int gpu, CUctx_st* context) noexcept;
 // Takes the kernel away before its context ends. Nothing uses the kernel afterwards. Returns the
 // kernel, or null if there is none.
 cuda::block_copier* forget_kernel(int gpu) noexcept;
-// Called after the call that may end the context. The context still exists if another user, for
-// example the engine, holds it. The kernel is then used again. Otherwise the kernel's memory is
-// freed.
+// The caller calls this function after the driver call that may end the context. The context still
+// exists if another user, for example the engine, holds it. In this case, the kernel is used again.
+// Otherwise the kernel's memory is freed.
 void settle_kernel(int gpu, CUctx_st* context, cuda::block_copier* kernel, bool exists) noexcept;
 
 }  // namespace interlace::preload

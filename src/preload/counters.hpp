@@ -65,8 +65,8 @@ struct counters_slot {
   std::atomic<std::uint64_t> process{0};     // id of the process
   std::atomic<std::uint64_t> engine{0};      // an engine_state
   std::atomic<std::uint64_t> started_ns{0};  // time that the engine took to start
-  // The predicted times of the copies that were taken over: first over several paths, then as plain
-  // copies.
+  // The predicted times of the copies that were taken over: `predicted_ns` over several paths, and
+  // `direct_ns` as plain copies.
   std::array<std::atomic<std::uint64_t>, direction_count> predicted_ns{};
   std::array<std::atomic<std::uint64_t>, direction_count> direct_ns{};
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
@@ -169,8 +169,8 @@ inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
   counted_last = {what, moves};
 }
 
-// The call sites for which `interlace run` made room, and in the next function the calls. Empty if
-// it made no room.
+// The call sites for which `interlace run` made room. The next function returns the calls for which
+// it made room. Both lists are empty if it made no room.
 std::span<call_site> call_sites();
 std::span<seen_call> seen_calls();
 // Claims a site and returns its number. The next function claims a call. If no room is left, the

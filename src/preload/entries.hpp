@@ -1,7 +1,6 @@
 // The functions of the CUDA driver that this library replaces, and the places of the real
-// functions. A program finds a driver function in one of three ways. It links libcuda, and the
-// dynamic linker then finds what this library exports. Or it calls dlsym. Or it calls
-// cuGetProcAddress.
+// functions. If a program links libcuda, the dynamic linker finds the functions that this library
+// exports. Other programs look up driver functions by dlsym or by cuGetProcAddress.
 #pragma once
 
 #include <array>

@@ -21,7 +21,7 @@ void in_child() {
   take_over_after_fork(true);
 }
 
-// In a process that does not copy on GPUs, the library does no more than this.
+// In a process that does not copy on GPUs, the library does nothing else.
 __attribute__((constructor)) void begin() {
   counters_open(process_settings().counters.c_str());
   watching = !call_sites().empty() || !seen_calls().empty();

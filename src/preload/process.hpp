@@ -1,4 +1,4 @@
-// What the library does when a process starts, when a process forks, and before the engine starts.
+// The library's work when a process starts, when a process forks, and before the engine starts.
 #pragma once
 
 namespace interlace::preload {
@@ -10,7 +10,8 @@ void take_over_after_fork(bool child) noexcept;
 void stand_ins_forked() noexcept;
 void kernels_forked() noexcept;  // called in the child, which has no context of its parent
 
-// Notes which primary contexts the program itself retains. Called before the engine starts.
+// Notes which primary contexts the program itself retains. The library calls this function before
+// the engine starts.
 void remember_own_contexts() noexcept;
 
 }  // namespace interlace::preload

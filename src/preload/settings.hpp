@@ -25,8 +25,8 @@ struct settings {
   // INTERLACE_PRELOAD_START: background, wait or never.
   start_mode start = start_mode::background;
   // INTERLACE_PRELOAD_BLOCKS: the largest number of multiprocessors that the kernel for a batch of
-  // small blocks uses. With 0, no batch is taken over. With auto, the kernel uses as few as fill
-  // the link.
+  // small blocks uses. With 0, no batch is taken over. With auto, the kernel uses the fewest
+  // multiprocessors that fill the link.
   std::optional<unsigned> most_blocks;  // no value means auto
   // INTERLACE_PRELOAD_COUNTERS: the file of counters, which `interlace run` makes. Without a file,
   // nothing is counted.

@@ -264,12 +264,14 @@ int disable_peer(CUctx_st* peer) {
 
 // --- primary contexts ----------------------------------------------------------------------------
 //
-// The engine retains the primary contexts of all GPUs. If a program resets a context, or releases
-// one that it retained before the engine started, it expects everything in the context to end, so
-// the engine ends first. A context that the program retained only later stays.
+// The engine retains the primary contexts of all GPUs. A program can reset a context, or release a
+// context that it retained before the engine started. Such a program expects everything in the
+// context to end, so the engine ends first. A context that the program retained after the engine
+// started stays.
 
-// For each device: how often the program itself retained the context, the handle of the context,
-// and whether the program had retained the context when the engine started.
+// For each device, `retained` counts how often the program itself retained the context. `primaries`
+// has the handle of the context. `retained_before` says whether the program had retained the context
+// when the engine started.
 std::array<std::atomic<int>, 64> retained;
 std::array<std::atomic<CUctx_st*>, 64> primaries;
 std::array<std::atomic<bool>, 64> retained_before;

@@ -208,8 +208,7 @@ void complete_direction(requested_copy& asked, const cuda::memory_view& from,
   if (asked.moves == copy_direction::unknown) asked.moves = direction_between(from, to);
 }
 
-// What happens to a copy between these memories. The result is taken_over if an engine could make
-// the copy.
+// The outcome of a copy between these memories. It is taken_over if an engine could make the copy.
 outcome outcome_between(const cuda::memory_view& from, const cuda::memory_view& to) {
   using cuda::memory_kind;
   for (const cuda::memory_view& one : {from, to}) {
@@ -315,7 +314,7 @@ const cuda::driver_table* usable_driver() noexcept {
 namespace {
 
 // Waits for the stream. While another stream is captured, the driver's blocking copies are still
-// allowed, so this wait must be, too.
+// allowed, so this wait must be allowed, too.
 int complete(const cuda::driver_table& calls, CUstream_st* stream) noexcept {
   int mode = cuda::capture_mode_relaxed;
   const bool relaxed = calls.exchange_capture_mode(&mode) == success;
@@ -324,8 +323,8 @@ int complete(const cuda::driver_table& calls, CUstream_st* stream) noexcept {
   return result;
 }
 
-// Returns whether the copy is enqueued, or is complete if `waiting` is true. `result` is then what
-// the program gets.
+// Returns true if the copy is enqueued or, with `waiting`, complete. In this case, `result` is the
+// result for the program.
 bool take_over(const requested_copy& asked, bool waiting, int& result) noexcept {
   if (in_own_call) return false;
   if (asked.bytes < process_settings().threshold_bytes) {

@@ -2,10 +2,11 @@
 // makes the call, how long the driver takes, and between which memories the call copies.
 //
 // A call site is the first function outwards that belongs neither to this library nor to the CUDA
-// runtime or the driver. To find it, the library must walk the stack. Therefore it records only a
-// sample of the calls for small copies. Each recorded call also stands for the unrecorded calls
-// before it. Every call for a large copy is recorded. Memory is bounded: the sites and calls have
-// their places in the file of counters, and a process remembers a fixed number of stacks.
+// runtime or the driver. To find a call site, the library must walk the stack, which takes time. It
+// therefore records only a sample of the calls for small copies. Each recorded call also stands for
+// the unrecorded calls before it. Every call for a large copy is recorded. Memory is bounded: the
+// sites and calls have their places in the file of counters, and a process remembers a fixed number
+// of stacks.
 #pragma once
 
 #include <cstddef>

@@ -143,13 +143,13 @@ class L2(Table, frozen=True, kw_only=True):
     # The rate at which all banks together accept stored data. 0 means the rate of
     # `bandwidth_GB_per_s`.
     write_GB_per_s: float = 0
-    # The equal parts of the L2. Each part is beside an equal part of the compute units and of the
-    # memory's channels, and caches what its compute units load.
+    # The number of equal parts of the L2. Each part belongs to an equal share of the compute units
+    # and of the memory's channels. A part caches the data that its compute units load.
     parts: int = 1
-    # The time that a load takes longer if its line's memory is beside the other part, and its own
-    # part does not have the line.
+    # The additional time of a load if the memory of its line belongs to the other part, and the
+    # compute unit's own part does not have the line.
     far_latency_ns: float = 0
-    # The rate of loads that find their data in the other part. 0 means that nothing limits it.
+    # The rate of loads that find their data in the other part. 0 means that this rate has no limit.
     far_GB_per_s: float = 0
     # The rate of requests of all banks together, whatever their size. 0 means that only bytes
     # count.

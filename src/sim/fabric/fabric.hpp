@@ -25,12 +25,12 @@ namespace interlace::sim {
 class message_receiver {
  public:
   virtual ~message_receiver() = default;
-  // Called when the first link has taken the message. The message's place in the sender's queue is
-  // then free.
+  // The fabric calls this function when the first link has taken the message. The message's place
+  // in the sender's queue is then free.
   virtual void departed(const message& m) = 0;
   virtual void delivered(const message& m) = 0;
-  // Called before the last segment of a copy (message::lanes) arrives: the segment will arrive at
-  // `time`, and device `at` already knows this now.
+  // The fabric calls this function before the last segment of a copy (message::lanes) arrives. The
+  // call tells device `at` in advance that the segment will arrive at `time`.
   virtual void will_arrive(std::uint32_t at, picoseconds time, const message& m) {
     (void)at, (void)time, (void)m;
   }

@@ -43,7 +43,7 @@ class block_recording {
   // - 1 in this order.
   void allow_ahead(std::uint64_t blocks);
   // Puts the record of a block into `into`. Records the block now unless another thread has
-  // recorded it. Throws what the block's kernel threw.
+  // recorded it. Throws the exception that the block's kernel threw, if any.
   void take(std::uint64_t index, block& into);
 
   // Records one block ahead and returns true. Returns false if there is nothing to record now. Any

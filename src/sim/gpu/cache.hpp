@@ -80,8 +80,8 @@ class cache {
     return l;
   }
 
-  // Like allocate, but never displaces a line whose data is in flight. Returns nullptr if the data
-  // of every line of the set is in flight.
+  // Does the same as allocate, but never displaces a line whose data is in flight. Returns nullptr
+  // if the data of every line of the set is in flight.
   line* allocate_over_arrived(std::uint64_t address, victim& displaced) {
     const std::size_t first = first_of(hash_of(address));
     std::size_t oldest = first + ways_;

@@ -21,8 +21,8 @@ constexpr std::uint32_t part_shift = 48;
 // The number of warps in a block of a device-launched kernel. The block has 128 threads, like an
 // agent's block.
 constexpr std::uint32_t child_block_warps = 4;
-// The shared memory that GPUs of compute capability 9.0 take from the L1, and what each block takes
-// besides its own shared memory (CUDA C++ Programming Guide).
+// The sizes of the shared memory that a GPU of compute capability 9.0 can take from the L1, and the
+// bytes that each block takes in addition to its own shared memory (CUDA C++ Programming Guide).
 constexpr std::uint64_t kib = 1024;
 constexpr std::array<std::uint64_t, 10> shared_sizes_kib{0, 8, 16, 32, 64, 100, 132, 164, 196, 228};
 constexpr std::uint64_t shared_of_system = kib;
@@ -636,8 +636,8 @@ void gpu::complete(std::uint32_t warp_id, instruction& i) {
   i.dependents = none;
 }
 
-// Called when an entry has become free. Also called when an instruction that was woken for an entry
-// did not need the entry.
+// Callers use this function when an entry has become free, and when an instruction that was woken
+// for an entry did not need the entry.
 void gpu::resume(std::deque<stalled>& waiting) {
   if (waiting.empty()) return;
   const stalled s = waiting.front();

@@ -6,7 +6,7 @@
 // barrier). While an instruction waits for its index, later independent instructions go ahead, with
 // at most `window` instructions in flight. Every line that leaves a compute unit holds one of the
 // unit's finite entries: a miss holds its entry until its data has returned, and a remote store
-// until the link has taken the store.
+// holds its entry until the link has taken the store.
 #pragma once
 
 #include <array>
@@ -180,10 +180,11 @@ class gpu {
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
-  // Remove the translation of an address, or add it.
+  // These functions remove and add the translation of an address.
   void forget_translation(std::uint64_t address);
   void learn_translation(std::uint64_t address);
-  // Invalidate the first-level caches, either as a whole or for a range of addresses.
+  // These functions invalidate the first-level caches, either as a whole or for a range of
+  // addresses.
   void invalidate_l1s();
   void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 
@@ -282,7 +283,7 @@ class gpu {
   // block.
   void fill_unit(std::uint32_t unit);
   bool has_place(const compute_unit& u) const;
-  // Gives the L1s the bytes that kernels leave whose resident blocks have `shared` bytes of shared
+  // Resizes the L1s for a kernel whose resident blocks on a unit have `shared` bytes of shared
   // memory.
   void resize_l1s(std::uint64_t shared);
   std::uint32_t blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const;
@@ -313,8 +314,8 @@ class gpu {
   // Returns true if the translation of the instruction's next line is known. Otherwise makes the
   // instruction wait for the translation and returns false.
   bool translated(std::uint32_t warp_id, std::uint32_t index);
-  // Gives the entry to the next waiting instruction. Called if the instruction that was woken for
-  // the entry waits for something else.
+  // Gives the entry to the next waiting instruction. Callers use this function if the instruction
+  // that was woken for the entry waits for something else.
   void pass_turn(compute_unit& u);
   void reply(const event& e);
   void store_at_l2(const event& e);

@@ -34,7 +34,8 @@ class memory {
     return read(time, line, sectors, home_of(line));
   }
   // Returns the time when the bank has taken the store. The store's place in the sender's queue is
-  // then free. The line's home keeps the data, and so does the part `part`, which passes it on.
+  // then free. The line's home keeps the data, and so does the part `part`, which passes the data
+  // on.
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors, std::uint32_t part);
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
     return write(time, line, sectors, home_of(line));
@@ -111,7 +112,7 @@ class memory {
   picoseconds fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors);
   cache::line& line_for(picoseconds time, std::uint64_t line, std::uint32_t part);
   // Fetches sectors of a line that the part `part` does not have from the line's home. Returns the
-  // time when the part has them.
+  // time when the part has the sectors.
   picoseconds fetch_from_home(picoseconds time, std::uint64_t line, std::uint8_t sectors);
   // The home of a line has new data in these sectors, so copies in other parts, except for the part
   // `writer`, are no longer valid.
@@ -120,7 +121,7 @@ class memory {
 
   machine::gpu config_;
   std::uint32_t line_shift_;
-  std::vector<cache> tags_;  // of each part of the L2
+  std::vector<cache> tags_;  // the tags of each part of the L2
   std::vector<bank> banks_;
   std::vector<resource> channels_;
   resource between_parts_;
@@ -133,9 +134,9 @@ class memory {
   }
   picoseconds request_at_bank_ = 0;
   picoseconds request_at_channel_ = 0;
-  picoseconds sector_at_bank_ = 0;  // for a sector that is loaded
+  picoseconds sector_at_bank_ = 0;  // time of a sector that is loaded
   picoseconds sector_at_channel_ = 0;
-  picoseconds written_at_bank_ = 0;  // for a sector that is stored
+  picoseconds written_at_bank_ = 0;  // time of a sector that is stored
   picoseconds written_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;
   picoseconds sector_between_parts_ = 0;

@@ -148,7 +148,7 @@ void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t c
 }
 
 void recorder::on_uniform() {
-  // The value of the load decides which instructions follow, so the warp depends on it.
+  // The value of the load decides which instructions follow, so the warp depends on the load.
   const std::uint32_t warp = warp_;
   uniform_ = true;
   flush();

@@ -1,6 +1,6 @@
 // Interfaces between a GPU and the objects that handle the accesses of its kernels to other GPUs'
-// memory in special ways. There are three small interfaces, and a GPU has none, one or several of
-// them.
+// memory in special ways. There are three small interfaces. A GPU can have an object of each
+// interface, or of some interfaces, or none.
 //
 // Without such an object, the GPU calls no function of these interfaces. An L1 miss is then a
 // request and a reply, a store leaves as packets of its own, and pages stay where they were placed.
@@ -48,15 +48,16 @@ class load_rules {
     no_entry,
   };
   virtual answer issue(const load& l) = 0;
-  // Called when the data for an entry from gpu::take_entry has arrived and the entry is free.
+  // The GPU calls this function when the data for an entry from gpu::take_entry has arrived and the
+  // entry is free.
   virtual void entry_done(std::uint32_t unit, std::uint32_t token) = 0;
 
-  // Called when an L1 miss goes to another GPU at `time`. Returns false if the miss needs no
-  // request.
+  // The GPU calls this function when an L1 miss goes to another GPU at `time`. The result is false
+  // if the miss needs no request.
   virtual bool needs_request(picoseconds time, std::uint32_t unit, std::uint32_t entry,
                              line_access l) = 0;
-  // Called when the reply has arrived. Returns true if the rules themselves pass the reply on to
-  // the instructions that wait for it.
+  // The GPU calls this function when the reply has arrived. The result is true if the rules
+  // themselves pass the reply on to the instructions that wait for it.
   virtual bool takes_reply(std::uint32_t unit, std::uint32_t entry, line_access l) = 0;
   // A part of a line that another GPU requests. The rules of that GPU encode the part.
   struct part {
@@ -68,7 +69,7 @@ class load_rules {
   };
   virtual void reply(const part& p) = 0;
 
-  // The GPU calls this for loads that reach an L1.
+  // The GPU calls saw_local for loads that reach an L1.
   virtual void saw_local() = 0;
   virtual void saw_remote_store() = 0;
   virtual void saw_remote_load(line_access l, std::uint32_t words, std::optional<bool> hit) = 0;
@@ -83,14 +84,15 @@ class page_rules {
   explicit page_rules(bool watches_accesses) : watches_accesses_(watches_accesses) {}
   virtual ~page_rules() = default;
 
-  // Called before an access if addresses are not translated. Returns false if the instruction must
-  // wait for the line's page. gpu::issue_waiting resumes the instruction later.
+  // The GPU calls this function before an access if addresses are not translated. The result is
+  // false if the instruction must wait for the line's page. gpu::issue_waiting resumes the
+  // instruction later.
   virtual bool may_access(page_waiter who, std::uint64_t line) = 0;
   // Whether the GPU must call the next function after each access of an instruction to a line.
   bool watches_accesses() const { return watches_accesses_; }
   virtual void accessed(std::uint64_t line) = 0;
-  // Called for a request for another GPU's line. Returns false to hold the request back. gpu::leave
-  // sends a request that was held back.
+  // The GPU calls this function for a request for another GPU's line. The result is false if the
+  // request must be held back. gpu::leave sends a request that was held back.
   virtual bool leaves(const message& request) = 0;
   virtual void came_back(std::uint64_t line) = 0;  // the reply for the line came back
 

@@ -1,6 +1,6 @@
 // Counts of kernels' loads on machines where part of the memory belongs to other GPUs. The counts
 // say how many loads were remote, how much of a remote line the loads use, how many remote loads
-// hit in the L1, and how a mechanism served the others.
+// hit in the L1, and how a mechanism served the other remote loads.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// What a mechanism does for a region on the simulated node. A mechanism acts at the launches that
+// The work of a mechanism for a region on the simulated node. A mechanism acts at the launches that
 // write the region, and at the region's exchange. Each mechanism has a file in this folder. The
 // generated table.hpp lists all of them.
 #pragma once
@@ -39,11 +39,11 @@ class region_mechanism {
     return nullptr;
   }
 
-  // Launches a kernel. Called only if the machine has several devices.
+  // Launches a kernel. The node calls this function only if the machine has several devices.
   virtual void launch(const region_launch& l, streams& on) const {
     on.add_kernel(l.device, l.shape, l.record, l.block, path());
   }
-  // Called before the buffers swap.
+  // Adds the mechanism's work to an exchange. The node calls this function before the buffers swap.
   virtual void exchange(std::uint32_t /*region*/, streams& /*on*/,
                         region_exchange& /*work*/) const {}
 };

@@ -2,10 +2,10 @@
 // crossbar and the egress port.
 //
 // A store holds its entry of the compute unit until its queue has taken the store. The queue takes
-// a store in two cases: no flush is needed for it, or the egress port has room for the flushed
-// data. While the port's buffer (queue_bytes of the link) is full, the store waits, and so do all
-// later stores to the same destination. A release flushes all queues, and the links carry later
-// messages after the flushed data. Reading a line out of the queue and packing it takes no
+// a store in two cases: no flush is needed for the store, or the egress port has room for the
+// flushed data. While the port's buffer (queue_bytes of the link) is full, the store waits, and so
+// do all later stores to the same destination. A release flushes all queues, and the links carry
+// later messages after the flushed data. Reading a line out of the queue and packing it takes no
 // additional time, because lines are read while the link is busy with earlier lines.
 #pragma once
 

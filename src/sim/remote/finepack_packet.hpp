@@ -74,10 +74,10 @@ struct finepack_packet {
 };
 
 // encode and decode are exact inverses of each other. Both throw model_error with one sentence.
-// encode throws if a packet has no encoding. A field can be too large. The packet can have no
-// stores. A store can be empty, too long, or outside of the window. The data can have another
-// length than all stores together. The payload can exceed the maximum.
-// decode throws for bytes that encode never makes.
+// encode throws if a field is too large, if the packet has no stores, or if the payload exceeds the
+// maximum. It also throws if a store is empty, too long or outside of the window, or if the length
+// of the data is not the sum of the stores' lengths. decode throws for bytes that encode never
+// makes.
 std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_format& format);
 finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_format& format);
 

@@ -6,8 +6,8 @@
 //                         touches it, unless that GPU has more than its share of the pages. Then
 //                         this touch is a remote access, and the next touch moves the page.
 //   classification        GPUs report what they access (access_counters). From time to time the
-//                         driver classifies the accessed pages (page_classifier) and moves those
-//                         that another GPU mostly uses, or is beginning to use.
+//                         driver classifies the accessed pages (page_classifier) and moves the
+//                         pages that another GPU mostly uses, or is beginning to use.
 //   scheduling            Pages of one GPU move together in a batch. First touches go first, then
 //                         the pages of the GPU that has the most to give away.
 //   draining              Compute units keep running. GPUs forget the translations of the batch and
@@ -110,8 +110,8 @@ class griffin {
   std::uint64_t address_of(std::uint64_t page) const { return first_address_ + page * page_bytes_; }
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
-  static constexpr std::uint32_t data_bytes = 256;  // in each message
-  // The size of a page and its count, or of a page in a batch.
+  static constexpr std::uint32_t data_bytes = 256;  // bytes of data in each message
+  // The bytes of a page and its count in a report, and of a page in the list of a batch.
   static constexpr std::uint32_t entry_bytes = 8;
 
   machine::griffin rules_;

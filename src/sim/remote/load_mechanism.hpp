@@ -30,7 +30,7 @@ class load_mechanism {
  public:
   virtual ~load_mechanism() = default;
 
-  // The node calls this when a kernel of a GPU starts.
+  // The node calls this function when a kernel of a GPU starts.
   virtual void begin_kernel(std::uint32_t /*gpu*/) {}
   // Handles an event of the buffers in which replies share packets, or an event for a coalesced
   // reply that the first link has taken.
@@ -50,8 +50,8 @@ class load_mechanism {
     std::uint64_t moved_again = 0;  // pages that had already been given to a GPU before
     std::uint64_t delayed = 0;      // first touches that moved no page
     std::uint64_t batches = 0;
-    // For each optimisation, the number of pages for which this optimisation was chosen
-    // individually.
+    // The numbers of pages for which the decision engine chose an optimisation page by page:
+    // `coalesced_pages` and `cached_pages`.
     std::uint64_t coalesced_pages = 0;
     std::uint64_t cached_pages = 0;
     std::vector<kernel::remote_load_decision> decisions;  // decisions of a decision engine

@@ -47,7 +47,7 @@ class page_classifier {
 
  private:
   struct counter {
-    double rate = 0;           // rate at the end of the period in the next member
+    double rate = 0;           // rate at the end of `period`
     std::uint64_t period = 0;  // period of the last count
     double before = 0;         // rate at the last classification
   };

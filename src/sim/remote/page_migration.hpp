@@ -113,7 +113,7 @@ class page_migration {
   std::uint64_t address_of(std::uint64_t page) const { return first_address_ + page * page_bytes_; }
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
-  static constexpr std::uint32_t data_bytes = 256;  // in each message
+  static constexpr std::uint32_t data_bytes = 256;  // bytes of data in each message
 
   std::vector<std::uint8_t>& homes_;
   std::uint64_t first_address_;

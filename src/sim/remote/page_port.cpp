@@ -51,7 +51,7 @@ void page_port::came_back(std::uint64_t line) {
 
 const char* page_port::left() const {
   if (!draining_pages_.empty() || !page_reads_.empty()) return "pages that are drained";
-  return held_requests_.empty() ? nullptr : "what a page's move held";
+  return held_requests_.empty() ? nullptr : "requests that the move of a page held back";
 }
 
 // --- Steps of the driver

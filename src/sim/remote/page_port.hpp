@@ -20,7 +20,7 @@ class page_port final : public page_rules, public migrating_gpu {
   // If `by_accesses` is true, the driver moves pages by access counts, and this object counts
   // accesses.
   page_port(gpu& of, event_queue& queue, bool by_accesses);
-  // Sets the driver. Call it before anything runs.
+  // Sets the driver. Call this function before anything runs.
   void moved_by(page_migration* driver) { migration_ = driver; }
   void moved_by(griffin* driver) { griffin_ = driver; }
 

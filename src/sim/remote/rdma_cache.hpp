@@ -37,8 +37,8 @@ class rdma_cache {
   // Makes a store. A store fetches no data, so the other bytes of its line stay invalid. Returns
   // the dirty line that the store displaces.
   dirty_line write(std::uint64_t line, const byte_mask& bytes);
-  // Called at the end of a kernel. Returns the dirty lines, in the order of their sets, and
-  // invalidates all lines.
+  // Returns the dirty lines, in the order of their sets, and invalidates all lines. The caller must
+  // call this function at the end of each kernel.
   std::vector<dirty_line> flush();
 
   std::uint32_t sets() const { return sets_; }

@@ -135,7 +135,7 @@ class remote_write_queue {
   }
   bool holds(const outer_window& w, std::uint64_t first, std::uint64_t last) const;
   std::uint32_t longest_unused() const;
-  // The first entry that has bytes of a line, or none.
+  // The first entry that has bytes of a line, or line_buffer::none.
   std::uint32_t entry_of(std::uint64_t line) const;
   void reset(outer_window& w) const;
   void take_out(std::uint32_t id, flushed_window& out);

@@ -8,7 +8,7 @@
 //   bytes 2-3   Response ID of a line; 0 for pieces
 //
 // After the header, a line follows unchanged. Pieces follow one after another, and each piece is a
-// response ID of 2 bytes and then the data. Pieces of one load have the same ID and come in
+// response ID of 2 bytes followed by the data. Pieces of one load have the same ID and come in
 // ascending order of their addresses, so the GPU that requested the pieces can identify them. The
 // paper's count has 3 bits, which cannot express 10. The count here has 4 bits.
 #pragma once
@@ -29,7 +29,7 @@ struct reply_format {
   std::uint32_t piece_bytes = 4;
   std::uint32_t packet_bytes = 64;  // largest packet of pieces, including the header
 
-  // A packet of 64 bytes holds 10 pieces of 4 bytes, 6 of 8 or 3 of 16.
+  // A packet of 64 bytes holds 10 pieces of 4 bytes, 6 pieces of 8 bytes or 3 pieces of 16 bytes.
   std::uint32_t most_pieces() const {
     const std::uint32_t fit =
         (packet_bytes - reply_header_bytes) / (response_id_bytes + piece_bytes);

@@ -7,7 +7,7 @@ namespace interlace::sim {
 
 namespace {
 // A request for pieces has a field with the number of pieces. This bit of the field is set if the
-// reply to the request may share a packet with others.
+// reply to the request may share a packet with other replies.
 constexpr std::uint32_t coalesced_request = 0x80U;
 }  // namespace
 
@@ -54,8 +54,8 @@ load_rules::answer treated_loads::issue(const load& l) {
   const piece_mask pieces =
       fine ? treatment_.pieces_of(gpu_.words_of(l.warp, *l.what)) : treatment_.masks().whole_line();
   compute_unit& u = units_[l.unit];
-  // A load that an entry already serves needs no new entry. Any other load does, and other misses
-  // of the L1 use the same entries.
+  // A load that an entry already serves needs no new entry. Any other load needs a new entry. Other
+  // misses of the L1 use the same entries.
   if (!gpu_.has_entry(l.unit) && !u.masked.serves(l.line.line(), pieces)) return answer::no_entry;
   const picoseconds at = gpu_.pass_l1(l.unit);
   const masked_mshr::answer found = u.masked.request(l.line.line(), pieces);

@@ -28,7 +28,7 @@ class treated_loads final : public load_rules {
   // Takes the RDMA cache's part from the L2, or gives the part back. Both caches are empty
   // afterwards.
   void use_rdma_cache(bool used);
-  // The mechanism calls this when a kernel of this GPU starts.
+  // The mechanism calls this function when a kernel of this GPU starts.
   void begin_kernel() {
     if (rdma_) rdma_->flush();
   }

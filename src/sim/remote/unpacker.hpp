@@ -36,7 +36,7 @@ class unpacker {
 
  private:
   picoseconds per_sector_q16_;  // picoseconds for a sector, times 65536
-  // For the last lines, the times when they leave; as many lines as the buffer holds.
+  // The times when the last lines leave. There is one time for each line that the buffer can hold.
   std::vector<picoseconds> leaves_;
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;

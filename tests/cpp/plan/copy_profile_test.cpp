@@ -87,8 +87,8 @@ TEST(copy_profile, differences_are_named) {
 TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
   const std::map<std::string, std::string> wrong{
       {"", "it ends too early"},
-      {"[]", "it is none"},
-      {"{}", "it is none"},
+      {"[]", "it is not such a profile"},
+      {"{}", "it is not such a profile"},
       {whole + "x", "there is text after its end"},
       {whole.substr(0, whole.size() - 2), "there is no"},
       {std::string(1000, '['), "it is nested too deeply"},
@@ -96,7 +96,7 @@ TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
       {changed("\"model\": \"NVIDIA H200\"", "\"model\": 5"), "model has the wrong type"},
       {changed("gpu-to-host", "gpu-to-hosts"), "it has no gpu-to-host"},
       {changed("\"paths\": \"gpus\"", "\"paths\": \"all\""), "there are no paths 'all'"},
-      {changed("\"chunks\": 2", "\"chunks\": 2000"), "chunks are 2000"},
+      {changed("\"chunks\": 2", "\"chunks\": 2000"), "there are 2000 chunks"},
       {changed("\"chunks\": 2", "\"chunks\": -2"), "chunks has the wrong type"},
       {changed("\"chunks\": 2", "\"chunks\": "), "something is not a value"},
       {changed("\"streams\"", "\"fast\""), "there is no executor 'fast'"},
