@@ -25,7 +25,7 @@ enum { driver_success = 0 };
 enum { ipc_lazy_peer_access = 1 };
 enum { stream_non_blocking = 1 };
 
-/* What the driver says about an address. */
+/* The driver's facts about an address. */
 enum { memory_of_gpu = 2 };
 typedef struct memory_facts {
   unsigned type;

@@ -54,7 +54,7 @@ UCS_MODULE_INIT() {
     return UCS_ERR_UNSUPPORTED;
   }
   if (interlace_copy_abi() < INTERLACE_COPY_ABI) {
-    ucs_warn("interlace: libinterlace.so %s is older than the module, which is not used",
+    ucs_warn("interlace: libinterlace.so %s is older than the module, so the module is not used",
              interlace_version());
     return UCS_ERR_UNSUPPORTED;
   }

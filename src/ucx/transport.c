@@ -75,7 +75,7 @@ typedef struct interlace_iface {
   uct_base_iface_t super;
   const driver_calls* driver;
   estimates expected;
-  route* routes; /* by the GPU of the local memory and that of the remote memory */
+  route* routes; /* index: GPU of the local memory, GPU of the remote memory */
   ucs_list_link_t active;
   ucs_list_link_t flushes;
   uint64_t posted;
@@ -207,8 +207,8 @@ static unsigned progress(uct_iface_h of) {
       const int failure = interlace_event_done(first->end, &done) != INTERLACE_SUCCESS;
       if (!failure && !done) break;
       (void)ucs_queue_pull_non_empty(&way->under_way);
-      /* A completion can post the next operation. That operation is then the route's first one
-       * again. */
+      /* A completion can post the next operation. In this case, that operation is the first
+       * operation of the route. */
       if (ucs_queue_is_empty(&way->under_way)) ucs_list_del(&way->link);
       complete(iface, first, failure ? failed("a message") : UCS_OK);
       ++count;

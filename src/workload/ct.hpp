@@ -603,7 +603,7 @@ class ct {
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:
-  // A subset with at least this many angles is updated by teams of warps.
+  // Teams of warps update the pixels from a subset with at least this many angles.
   static constexpr std::uint32_t many_angles = 32;
 
   struct part {
@@ -630,17 +630,17 @@ class ct {
       return std::string("a scan has ") + std::to_string(n) + " " + what + "; ";
     };
     if (scan.size < 2 || scan.size > most) {
-      throw usage_error(given("pixels a side", scan.size) + "2 to " + std::to_string(most) +
+      throw usage_error(given("pixels on each side", scan.size) + "2 to " + std::to_string(most) +
                         " are possible");
     }
     const std::uint32_t least = least_detectors(scan.size);
     if (scan.detectors < least || scan.detectors > 4 * most || (scan.detectors - least) % 2 != 0) {
       throw usage_error(given("detectors", scan.detectors) + "an image of " +
-                        std::to_string(scan.size) + " pixels a side needs " +
-                        std::to_string(least) + ", or more by an even number");
+                        std::to_string(scan.size) + " pixels on each side needs " +
+                        std::to_string(least) + ", or an even number more than that");
     }
     if (scan.subsets == 0 || scan.angles == 0 || scan.angles % scan.subsets != 0) {
-      throw usage_error(given("angles", scan.angles) + "they cannot be cut into " +
+      throw usage_error(given("angles", scan.angles) + "these angles cannot be cut into " +
                         std::to_string(scan.subsets) + " equal subsets");
     }
     if (std::uint64_t{scan.angles} * scan.detectors >= 1ULL << 31U) {

@@ -111,7 +111,8 @@ struct embedding_problem {
     }
     const std::size_t width = gradients.extent(1);
     if (width == 0 || (width & (width - 1)) != 0) {
-      throw usage_error("rows of " + std::to_string(width) + " numbers; give a power of two");
+      throw usage_error("a row cannot have " + std::to_string(width) +
+                        " numbers; give a power of two");
     }
     if (const auto* found = std::find_if(rows.begin(), rows.end(),
                                          [&](std::uint32_t row) { return row >= table_rows; });

@@ -22,7 +22,7 @@
 //   fft             backward along y and x                  [6 fields][own z][y][x]
 //   cross           u x w                                   [3 fields][own z][y][x]
 //   fft             forward along x and y                   [3 fields][own z][ky][kx]
-//   send_lines      stores them to the region `lines`       by the device that needs them
+//   send_lines      stores them to the region `lines`       sorted by the device that needs them
 //   take_lines      collects the own coefficients           [z][3 fields][own ky][kx]
 //   fft             forward along z                         in place
 //   advance         one stage of the step
@@ -219,7 +219,7 @@ struct cross {
   }
 };
 
-// The device that has a ky, and where its lines are.
+// The device that has a ky, and the place of its lines.
 struct line_owner {
   std::uint32_t first, count;
 };
@@ -411,7 +411,7 @@ class hit {
     const std::uint32_t n = start.length;
     if (n < 4 || n > most || n % 2 != 0) {
       throw usage_error("a box has " + std::to_string(n) +
-                        " points a side; even numbers from 4 to " + std::to_string(most) +
+                        " points on each side; even numbers from 4 to " + std::to_string(most) +
                         " are possible");
     }
     return start;

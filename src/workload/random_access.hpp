@@ -138,11 +138,12 @@ struct random_access_problem {
   static random_access_problem make(std::uint64_t entries, const array_view<std::uint64_t>& starts,
                                     std::uint64_t updates, const std::string& operation) {
     if (entries == 0 || (entries & (entries - 1)) != 0) {
-      throw usage_error("a table of " + std::to_string(entries) + " entries; give a power of two");
+      throw usage_error("a table cannot have " + std::to_string(entries) +
+                        " entries; give a power of two");
     }
     if (starts.size() == 0) throw usage_error("there must be a lane that makes updates");
     if (updates == 0 || updates > 0xffffffffU) {
-      throw usage_error("a lane cannot make " + std::to_string(updates) + " updates an epoch");
+      throw usage_error("a lane cannot make " + std::to_string(updates) + " updates in an epoch");
     }
     if (operation != "xor" && operation != "store") {
       throw usage_error("unknown operation '" + operation + "'; there are xor and store");

@@ -213,7 +213,7 @@ class sssp {
     reset();
   }
 
-  // Resets the distances. Only the source has a finite distance then.
+  // Resets the distances. Afterwards, only the source has a finite distance.
   void reset() {
     std::vector<float> start(vertices_, std::numeric_limits<float>::infinity());
     start[source_] = 0;
@@ -287,7 +287,7 @@ class sssp_by_push {
     reset();
   }
 
-  // Resets the distances. Only the source then has a finite distance and paths to offer.
+  // Resets the distances. Afterwards, only the source has a finite distance and paths to offer.
   void reset() {
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       std::vector<float> start(parts_[d].known.size, std::numeric_limits<float>::infinity());

@@ -50,8 +50,8 @@ class load_mechanism {
     std::uint64_t moved_again = 0;  // pages that had already been given to a GPU before
     std::uint64_t delayed = 0;      // first touches that moved no page
     std::uint64_t batches = 0;
-    // The numbers of pages for which the decision engine chose an optimisation page by page:
-    // `coalesced_pages` and `cached_pages`.
+    // `coalesced_pages` and `cached_pages` are the numbers of pages for which the decision engine
+    // chose the optimisation page by page.
     std::uint64_t coalesced_pages = 0;
     std::uint64_t cached_pages = 0;
     std::vector<kernel::remote_load_decision> decisions;  // decisions of a decision engine

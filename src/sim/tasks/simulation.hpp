@@ -70,7 +70,7 @@ class simulation : private message_receiver {
   // it is.
   task_id add_call(std::uint32_t device, kernel::library_call call,
                    std::vector<std::uint64_t> swept, const std::vector<task_id>& after);
-  // What makes a copy.
+  // The mover of a copy.
   enum class mover : std::uint8_t {
     engine,   // a copy engine of the sender
     host,     // an engine that the host starts once it knows that the previous work has ended
@@ -118,8 +118,8 @@ class simulation : private message_receiver {
   void end_iteration(const std::vector<std::vector<task_id>>& after,
                      const std::function<void(std::uint32_t device, picoseconds time)>& ended);
   // The work of an iteration on each device: the accesses of its kernels (recorder::work) and the
-  // bytes of its library calls. `back` is 0 for the iteration that ended last, 1 for the one
-  // before, and so on. Call this function after run().
+  // bytes of its library calls. `back` is 0 for the iteration that ended last, 1 for the iteration
+  // before it, and so on. Call this function after run().
   const std::vector<std::uint64_t>& work_of_ended(std::size_t back) const {
     return iteration_work_[iteration_work_.size() - 2 - back];
   }
@@ -160,7 +160,7 @@ class simulation : private message_receiver {
   traffic flags() const;
   // The number of packets that agents and device-launched kernels stored to other devices.
   std::uint64_t copy_stores() const;
-  // What a device sent, apart from the accesses of its kernels.
+  // The data that a device sent, apart from the accesses of its kernels.
   struct alignas(64) sent_counts {
     traffic copies;
     traffic flags;
@@ -308,8 +308,8 @@ class simulation : private message_receiver {
   // A stretch with at most this many events does not wake sleeping threads.
   static constexpr std::uint64_t few_events = 2000;
   static constexpr std::uint32_t segment_bytes = 4096;
-  // An engine keeps as many bytes in flight as it copies in this many seconds. This covers the
-  // latency of a busy memory.
+  // An engine keeps as many bytes in flight as it copies in this many seconds. This amount covers
+  // the latency of a busy memory.
   static constexpr double engine_window_s = 1e-6;
   // The number of chunks that a descriptor unit has in flight at a time.
   static constexpr std::uint32_t descriptors_at_once = 4;

@@ -383,7 +383,7 @@ void reader::read_all(sink& to, const std::function<void(std::uint64_t)>& progre
   }
   if (!(seen == stated_)) {
     fail(size_, "the end of the trace states " + std::to_string(stated_.accesses()) +
-                    " accesses, and there are " + std::to_string(seen.accesses()) +
+                    " accesses, but there are " + std::to_string(seen.accesses()) +
                     " (or other numbers differ); the file is damaged, get it again");
   }
 }
@@ -492,7 +492,7 @@ void cursor::read_access(std::uint8_t tag) {
     if (before_.scope > static_cast<std::uint8_t>(scope::system)) fail("an unknown scope");
   }
   if (before_.bytes == 0 || before_.bytes > max_lane_bytes) {
-    fail("an access of " + std::to_string(before_.bytes) + " bytes a lane");
+    fail("an access of " + std::to_string(before_.bytes) + " bytes for each lane");
   }
   i.bytes = before_.bytes;
   i.scope = static_cast<scope>(before_.scope);

@@ -187,7 +187,7 @@ void writer::put_access(stream& s, std::uint8_t kind, const instruction& i,
                         std::uint32_t number) const {
   if (i.bytes == 0 || i.bytes > max_lane_bytes) {
     throw usage_error(path_ + ": an access of " + std::to_string(i.bytes) +
-                      " bytes a lane; a trace takes 1 to " + std::to_string(max_lane_bytes));
+                      " bytes for each lane; a trace takes 1 to " + std::to_string(max_lane_bytes));
   }
   const auto lanes = static_cast<unsigned>(__builtin_popcountll(i.lanes));
   const std::uint64_t stride = lanes > 1 ? i.addresses[1] - i.addresses[0] : 0;

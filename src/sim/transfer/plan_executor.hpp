@@ -52,7 +52,7 @@ struct execution {
   std::function<void()> arrived;  // called when all bytes have arrived
 };
 
-// How long the host thread works on an execution, and when the events of the execution happen.
+// The host thread's times for an execution, and the times of the execution's events.
 struct execution_times {
   picoseconds begin = 0;  // the time of the thread's first call
   picoseconds creation = 0;
@@ -82,9 +82,9 @@ class plan_executor final : private message_receiver {
   // waits for a later one.
   std::uint32_t add(execution wanted);
 
-  // Runs until all executions have ended, and returns the time since the start. Call it once.
-  // Throws model_error if a copy would use a part of a staging buffer that another copy is using,
-  // or if data was lost.
+  // Runs until all executions have ended, and returns the time since the start. Call this function
+  // once. Throws model_error if a copy would use a part of a staging buffer that another copy is
+  // using, or if data was lost.
   picoseconds run();
 
   const execution_times& times(std::uint32_t number) const { return executions_[number].times; }

@@ -250,7 +250,7 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   return results;
 }
 
-// Epochs of a device alone: a block stores, and an exchange follows. If `sums` is not 0, the
+// Runs epochs on one device: a block stores, and an exchange follows. If `sums` is not 0, the
 // exchange also combines this number of sums of doubles.
 template <class Node>
 std::vector<kernel::run_result> run_exchanges(Node& node, std::uint32_t sums,

@@ -1,8 +1,8 @@
 // Kernels that go over the out-edges of a graph and update the vertices at the ends of these edges.
 // These vertices can belong to any device.
 //
-// The out-edges of a vertex are cut into pieces, and a warp handles a piece. Without this, the warp
-// of a vertex with very many edges would work long after all others.
+// The out-edges of a vertex are cut into pieces, and a warp handles a piece. Without pieces, the
+// warp of a vertex with very many edges would work long after all other warps.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +80,7 @@ struct push_edges {
 };
 
 // Gives each queue of update packets room for half of the edges of the device with the most edges.
-// With two devices and edges that go to both equally, this is what each owner receives.
+// With two devices and edges that go equally to both, each owner receives this many updates.
 inline kernel::region_options with_queues_for_edges(kernel::region_options o,
                                                     const std::uint64_t* offsets) {
   std::uint64_t most = 0;

@@ -162,9 +162,10 @@ class aes {
   aes(Node& node, const aes_problem& data, const unified_placement& placement)
       : node_(node), blocks_(placement.blocks) {
     if (data.text.empty() || data.text.size() % 16 != 0 || data.key.size() != aes_key_bytes) {
-      throw usage_error("AES-256 takes blocks of 16 bytes and a key of 32; there are " +
-                        std::to_string(data.text.size()) + " and " +
-                        std::to_string(data.key.size()) + " bytes");
+      throw usage_error(
+          "AES-256 takes a text of 16-byte blocks and a key of 32 bytes; the text has " +
+          std::to_string(data.text.size()) + " bytes and the key " +
+          std::to_string(data.key.size()));
     }
     const auto table = aes_substitutions();
     const auto bytes = aes_round_keys(data.key);

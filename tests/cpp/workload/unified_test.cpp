@@ -208,7 +208,9 @@ TEST(unified_programs, aes) {
             (std::vector<std::uint8_t>{0x70, 0x6c, 0x63, 0x1e}));
   data.key.pop_back();
   EXPECT_EQ(refusal(data),
-            "AES-256 takes blocks of 16 bytes and a key of 32; there are 1120 and 31 bytes");
+            "AES-256 takes a text of 16-byte blocks and a key of 32 bytes; the text has 1120 bytes "
+            "and the "
+            "key 31");
 }
 
 // A random graph. The last vertex has no edges.
