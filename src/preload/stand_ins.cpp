@@ -270,8 +270,8 @@ int disable_peer(CUctx_st* peer) {
 // started stays.
 
 // For each device, `retained` counts how often the program itself retained the context. `primaries`
-// has the handle of the context. `retained_before` says whether the program had retained the context
-// when the engine started.
+// has the handle of the context. `retained_before` says whether the program had retained the
+// context when the engine started.
 std::array<std::atomic<int>, 64> retained;
 std::array<std::atomic<CUctx_st*>, 64> primaries;
 std::array<std::atomic<bool>, 64> retained_before;

@@ -69,8 +69,8 @@ class load_rules {
   };
   virtual void reply(const part& p) = 0;
 
-  // The GPU calls saw_local for an access to its own memory, saw_remote_store for a remote store, and
-  // saw_remote_load for a remote load.
+  // The GPU calls saw_local for an access to its own memory, saw_remote_store for a remote store,
+  // and saw_remote_load for a remote load.
   virtual void saw_local() = 0;
   virtual void saw_remote_store() = 0;
   virtual void saw_remote_load(line_access l, std::uint32_t words, std::optional<bool> hit) = 0;
