@@ -50,7 +50,7 @@ struct CUstream_st;  // the type to which cudaStream_t and CUstream point
 
 namespace interlace {
 
-// How a message is enqueued.
+// The way in which a message is enqueued.
 enum class copy_executor : std::uint8_t {
   automatic,  // streams; graphs if a message of many copies recurs
   direct,     // always one plain copy
@@ -155,7 +155,7 @@ struct blocks_side {
   std::size_t extent = 0;
 };
 
-// How a batch of blocks was enqueued.
+// The way in which a batch of blocks was enqueued.
 enum class blocks_way : std::uint8_t {
   nothing,  // every block has 0 bytes
   // one kernel reads or writes the host's memory over the GPU's link; kernels on other GPUs can
@@ -179,8 +179,8 @@ struct block_batch {
   std::size_t bytes = 0;
   std::size_t count = 0;
   // Whether the numbers of both sides lie in memory of the GPU. The GPU reads these numbers when
-  // the batch runs, and nothing checks them. Both sides then need an `extent`, and `sizes` must be
-  // null.
+  // the batch runs, and nothing checks them. With such numbers, both sides need an `extent`, and
+  // `sizes` must be null.
   bool numbers_on_gpu = false;
   // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
   unsigned most_thread_blocks = 0;

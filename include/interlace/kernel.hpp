@@ -239,8 +239,8 @@ struct unified {
   std::uint64_t size = 0;
 };
 
-// How values are combined. Reductions support `add` and `min`. Partitioned arrays support every
-// operation. `store` replaces the old value.
+// The ways in which values are combined. Reductions support `add` and `min`. Partitioned arrays
+// support every operation. `store` replaces the old value.
 enum class combine : std::uint8_t { add, min, max, bit_or, bit_xor, store };
 
 // A region in which the exchange combines the devices' contributions. `front` holds the result of

@@ -1,5 +1,5 @@
 // Runs a kernel of the model (interlace/kernel.hpp) on CUDA. A block is a thread block, and a lane
-// is a thread. After inlining, the result is the code that one would have written by hand.
+// is a thread. After inlining, the result is the same code as a hand-written kernel.
 //
 // Launches differ in two template parameters:
 //   Policy  what a store to a replicated view does (untracked, inline_stores), whether blocks
@@ -151,8 +151,8 @@ struct announcing_grid : whole_grid {
 
  protected:
   // Adds to a chunk's counter. Acquires and releases at device scope. Returns whether this addition
-  // completes the chunk. If so, everything that any block announced of the chunk happens before the
-  // next operation of this lane.
+  // completes the chunk. If it does, all stores to the chunk that any block announced happen before
+  // the next operation of this lane.
   __device__ __forceinline__ bool add_and_look(std::uint32_t chunk, std::uint32_t elements) const {
     unsigned long long seen = 0;
     asm volatile("atom.acq_rel.gpu.global.add.u64 %0, [%1], %2;"
@@ -541,8 +541,8 @@ static __device__ __noinline__ void note_mistake(update_mistake* at, std::uint64
   at->lane = threadIdx.x;
 }
 
-// Whether lanes of the block may have written the view's memory. If so, a load that the block or
-// the warp shares must wait for these lanes.
+// Whether lanes of the block may have written the view's memory. In this case, a load that the
+// block or the warp shares must wait for these lanes.
 template <class View>
 inline constexpr bool written_by_kernel = false;
 template <class T>

@@ -177,10 +177,11 @@ struct region_spec {
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;
   std::uint32_t agent_threads =  // for `polling` only
       kernel::row_of(kernel::mechanism_parameter::agent_threads).initial;
-  // How the agent's threads copy: "vectors", by loads and stores, or "bulk", by cp.async.bulk
-  // through shared memory. "bulk" needs fewer threads for the same throughput; 4096 threads suffice
-  // on an H200. For every 32 threads, "bulk" takes 64 KiB of shared memory from the kernel. The
-  // region refuses an agent that leaves no room for a single warp of the kernel.
+  // The way in which the agent's threads copy. With "vectors", they copy by loads and stores. With
+  // "bulk", they copy by cp.async.bulk through shared memory. "bulk" needs fewer threads for the
+  // same throughput; 4096 threads suffice on an H200. For every 32 threads, "bulk" takes 64 KiB of
+  // shared memory from the kernel. The region refuses an agent that leaves no room for a single
+  // warp of the kernel.
   std::string agent_copy = "vectors";
   // One element for each device, if the device's kernel calls `announce`. Entries for devices of
   // other processes are ignored. An empty list means that kernels publish each element of their
@@ -200,7 +201,7 @@ struct region_memory {
   void* back = nullptr;
 };
 
-// What the debug mode notes for one device, in the device's memory.
+// The notes of the debug mode for one device, in the device's memory.
 struct region_audit {
   // The first mistake that the debug mode found.
   struct finding {

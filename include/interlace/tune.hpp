@@ -127,7 +127,7 @@ struct tune_grid {
 tune_space tune_space_of(const tune_region& region, const std::vector<std::string>& mechanisms,
                          const tune_grid& grid = {});
 
-// How often a search measures.
+// The numbers of measurements of a search.
 struct tune_rules {
   std::uint32_t repeats = 3;      // number of samples of a candidate in a round
   std::uint32_t most_rounds = 8;  // most rounds for the finalists, at least 3

@@ -217,7 +217,7 @@ class warp_packets {
     __syncwarp(active);
   }
 
-  // Sends a packet. The lanes in the mask `active` do this together.
+  // Sends a packet. The lanes in the mask `active` send it together.
   __device__ __forceinline__ void send(std::uint32_t active, std::uint32_t bin) const {
     const std::uint32_t windows = table_.queues.windows;
     const std::uint32_t owner = windows == 1 ? bin : bin / windows;

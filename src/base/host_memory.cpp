@@ -75,8 +75,8 @@ std::optional<std::uint64_t> available_host_bytes(const std::string& proc,
     const bool first = controllers == "memory";
     if (!first && !controllers.empty()) continue;
     const std::string root = groups + (first ? "/memory" : "");
-    // In a container, the process's own group appears as the root. The path of that group may then
-    // not exist, so the loop also tries the parent folders.
+    // In a container, the process's own group appears as the root. In this case, the path of the
+    // group may not exist, so the loop also tries the parent folders.
     for (std::string path(line);; path.resize(path.rfind('/'))) {
       if (const auto left = left_in(root + path, first ? version_1 : version_2))
         least = std::min(least, *left);

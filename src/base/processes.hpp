@@ -97,7 +97,7 @@ class peer_processes {
   struct peer {
     descriptor messages;
     descriptor life;     // socket for texts and for the notice of a regular end
-    descriptor process;  // pidfd, or no descriptor if this process cannot see the other one
+    descriptor process;  // pidfd, or no descriptor if this process cannot see the other process
     std::multimap<std::uint64_t, message> early;
   };
   void look_after(const watcher& w) const;

@@ -1,4 +1,4 @@
-// The throughput of the links between this computer's GPUs while all GPUs send to all others.
+// The throughput of the links between this computer's GPUs while each GPU sends to all other GPUs.
 #pragma once
 
 #include <cstdint>

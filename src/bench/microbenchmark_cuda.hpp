@@ -11,9 +11,10 @@ namespace interlace::bench {
 // They throw device_error if a GPU fails. Functions that run kernels throw model_error if data did
 // not arrive.
 
-// How often a kernel runs. An epoch corresponds to a simulated run: it is a launch of the kernel,
-// followed by an exchange if the kernel stores. The epochs of a repeat run one after another in a
-// graph, so the start and the end of the graph take a small share of the time.
+// The numbers of epochs and repeats for which a kernel runs. An epoch corresponds to a simulated
+// run: it is a launch of the kernel, followed by an exchange if the kernel stores. The epochs of a
+// repeat run one after another in a graph, so the start and the end of the graph take a small share
+// of the time.
 struct kernel_repeats {
   std::uint32_t epochs = 1;   // number of epochs in a repeat
   std::uint32_t repeats = 1;  // number of repeats that are measured, after one repeat that warms up

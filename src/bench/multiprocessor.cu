@@ -549,7 +549,7 @@ std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,
 
 namespace {
 
-// Data that some kernels write, and others read, from one end to the other.
+// Data that one kernel writes, and another kernel reads, from the first byte to the last byte.
 struct written_data {
   written_data(bench& on, std::uint64_t bytes)
       : steps(bytes / (sizeof(uint4) * loads_in_flight * stream_threads)),

@@ -33,8 +33,8 @@ __device__ inline unsigned long long now_ns() {
 }
 
 // Waits until all blocks of the grid have called this function. All blocks must be resident. The
-// function gives up after a second, so an error cannot cause a hang. The times then show that the
-// blocks did not run together.
+// function gives up after a second, so an error cannot cause a hang. In this case, the measured
+// times show that the blocks did not run together.
 __device__ inline void meet(const timing& t) {
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -427,7 +427,7 @@ __global__ void __launch_bounds__(stream_threads)
   if (seen == 0x51ed2701U) *kept = seen;
 }
 
-// Reads the data from one end to the other, `passes` times. The reads bypass the L1.
+// Reads the data from the first to the last byte, `passes` times. The reads bypass the L1.
 __global__ void __launch_bounds__(stream_threads)
     read_again(const uint4* data, std::uint64_t steps, unsigned int passes, unsigned int* kept) {
   unsigned int seen = 0;

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// The kernel that one would write by hand, with plain atomics.
+// The plain kernel, with atomics and without bins, as a program would have it.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
   walk_updates(starts, count, [&](word r) {

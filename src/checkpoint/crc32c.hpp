@@ -9,8 +9,8 @@ namespace interlace::checkpoint {
 
 std::uint32_t crc32c(std::span<const char> bytes);
 
-// The CRC of two sequences of bytes, one after the other. The CRC of the first sequence is `first`.
-// The CRC of the second is `second`, and the second sequence has `second_bytes` bytes.
+// The CRC of two sequences of bytes, of which the second follows the first. `first` and `second`
+// are the CRCs of the two sequences. The second sequence has `second_bytes` bytes.
 std::uint32_t join_crc32c(std::uint32_t first, std::uint32_t second, std::uint64_t second_bytes);
 
 }  // namespace interlace::checkpoint

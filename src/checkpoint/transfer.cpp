@@ -331,8 +331,8 @@ class reader::mover {
     }
   }
 
-  // Makes the slots. One thread does this first, because the first use of a slot takes a long time.
-  // Other threads already read into the slots that are made.
+  // Makes the slots. One thread makes the slots before it reads, because the first use of a slot
+  // takes a long time. Other threads already read into the slots that are made.
   void make_slots() {
     std::unique_lock lock(mutex_);
     const auto wanted = static_cast<std::uint32_t>(std::min(slots_.size(), staged_));
@@ -387,8 +387,8 @@ class reader::mover {
   }
 
   // Waits until the state of a slot may have changed. The thread checks a chunk that no other
-  // thread checks. Among these chunks it takes the one that was sent or fetched first, because that
-  // chunk arrives first.
+  // thread checks. Among these chunks it takes the chunk that was sent or fetched first, because
+  // that chunk arrives first.
   void await_a_slot(std::unique_lock<std::mutex>& lock) {
     std::uint32_t oldest = no_slot;
     for (std::uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -463,8 +463,9 @@ class reader::mover {
     fetch_next(slot, lock);
   }
 
-  // Asks the kernel to start writing a chunk to the disk now. Otherwise the kernel starts late. A
-  // caller that flushes the file at the end would then wait while nearly the whole file is written.
+  // Asks the kernel to start writing a chunk to the disk now. Otherwise the kernel starts late. In
+  // that case, a caller that flushes the file at the end would wait while nearly the whole file is
+  // written.
   void start_write_back(const batch& of, std::uint32_t number) const {
     const chunk& c = of.plan.chunks[number];
     for (const part& p : std::span(of.plan.parts).subspan(c.first_part, c.parts)) {

@@ -24,8 +24,8 @@ struct transfer_options {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool checksums = false;
-  // Whether to bypass the page cache. If so, bytes for GPUs that the page cache does not have are
-  // read directly from the disk.
+  // Whether to bypass the page cache. With `direct`, bytes for GPUs that the page cache does not
+  // have are read directly from the disk.
   bool direct = false;
   // The deadline for moving a chunk from or to a GPU.
   double deadline_s = 60;

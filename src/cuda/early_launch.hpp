@@ -1,6 +1,6 @@
 // Launches that start before the work on which they depend has ended (programmatic dependent
-// launch). The time of the launch is then hidden. The kernel itself waits for that work, by
-// device::await_prerequisites.
+// launch). An early start hides the time of the launch. The kernel itself waits for the earlier
+// work, by device::await_prerequisites.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -50,8 +50,8 @@ class loaded_library {
     if (!look_up(symbol, function))
       throw usage_error(name_ + " cannot be used: " + file_ + " has no " + symbol + "; " + remedy_);
   }
-  // Keeps the library loaded until the process ends. Call this function if the program calls the
-  // library's functions until then.
+  // Keeps the library loaded until the process ends. A program that calls the library's functions
+  // at the end of the process must call this function.
   void keep() { library_ = nullptr; }
 
  private:

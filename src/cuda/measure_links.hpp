@@ -26,7 +26,8 @@ struct link_bandwidth {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
-  // True if copies ran in both directions at once. The rate is then the sum of both directions.
+  // True if copies ran in both directions at once. In this case, the rate is the sum of both
+  // directions.
   bool both_ways = false;
   bool peer_access = true;  // false if the driver stages the copy in host memory
   double bytes_per_s = 0;   // median over the repetitions

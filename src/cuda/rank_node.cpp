@@ -93,10 +93,10 @@ void rank_node::call(std::uint32_t device, const kernel::library_call& c) {
   INTERLACE_CUDA_CHECK(cudaSetDevice(ordinal_));
 }
 
-// No rank overwrites memory that a peer still reads. One exchange ago, a region's back was the
-// front that its readers read. These readers have entered a barrier since then. A reduction has two
-// inboxes for alternate exchanges. A rank that has folded an inbox has entered a barrier since
-// then.
+// No rank overwrites memory that a peer still reads. Before the previous exchange, a region's back
+// was the front that its readers read. These readers have entered a barrier since that exchange. A
+// reduction has two inboxes for alternate exchanges. A rank that has folded an inbox has entered a
+// barrier after folding it.
 void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   for (const std::uint32_t id : ids) {
     kernel::region_state& s = states_.at(id);

@@ -18,7 +18,7 @@ namespace interlace::kernel {
 // The smallest chunk has chunk_bytes divided by this number.
 inline constexpr std::uint64_t least_share = 8;
 
-// Whether a part is a single chunk. If so, every larger chunk_bytes gives the same chunk.
+// Whether a part is a single chunk. If it is, every larger chunk_bytes gives the same chunk.
 constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes) {
   return chunk_bytes / least_share >= part_bytes;
 }

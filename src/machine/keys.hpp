@@ -31,8 +31,8 @@ enum class key_type : std::uint8_t {
 // Whether a file must have a key or a table.
 enum class need : std::uint8_t {
   required,
-  optional,  // can be left out; the field is then 0
-  preset,    // can be left out; the field then has the preset
+  optional,  // can be left out; without the key, the field is 0
+  preset,    // can be left out; without the key, the field has the preset
   pcie,      // required for PCIe protocols, and not allowed for other protocols
   pcie_only,
   nvlink_only,
@@ -136,8 +136,8 @@ std::optional<field> field_in(const key& one, protocol& owner);
 std::optional<field> field_in(const key& one, network_switch& owner);
 std::optional<field> field_in(const key& one, link& owner);
 
-// Whether protocols of this kind have the key. Some keys are only for PCIe, and others only for
-// NVLink.
+// Whether protocols of this kind have the key. Some keys are only for PCIe, and some keys are only
+// for NVLink.
 bool applies(const key& one, const protocol& rules);
 
 // Whether a file of this machine has the table, for example "gpu.tlb". For an optional table, its

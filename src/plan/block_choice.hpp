@@ -68,8 +68,8 @@ struct block_question {
   bool kernel_possible = true;
   bool driver_batch_possible = true;
   bool copies_possible = true;
-  // Whether a program has made the driver batch itself. If so, the kernel is chosen only if it is
-  // predicted to be faster.
+  // Whether a program has made the driver batch itself. For such a batch, the kernel is chosen only
+  // if it is predicted to be faster.
   bool batch_of_program = false;
   unsigned most_thread_blocks = 0;  // limit for the number of thread blocks; 0 means no limit
 };

@@ -189,7 +189,7 @@ class planner {
   }
 
   // The reason why a path is worse than the direct path. A path does not help if it uses all
-  // resources of the direct path and others in addition. The text is empty if this is not the case.
+  // resources of the direct path and further resources. The text is empty if the path is not worse.
   std::string why_dominated(const path& way, const leg& direct) const {
     std::size_t slowest = direct.uses.front();
     for (const std::size_t used : direct.uses) {
@@ -204,8 +204,8 @@ class planner {
   }
 
   // Assigns messages to rounds. Messages whose direct paths share a port run one after another, in
-  // the order of the distance from source to destination. Each round of an all-to-all is then a
-  // rotation, in which no two senders have the same receiver.
+  // the order of the distance from source to destination. In this order, each round of an
+  // all-to-all is a rotation, in which no two senders have the same receiver.
   void order_messages() {
     const std::size_t count = blank_.messages.size();
     const auto place = [&](endpoint end) {
@@ -268,7 +268,7 @@ class planner {
   // The plan with all messages on their direct paths, even if the options do not allow these paths.
   // There is no value if a message has no direct path. Messages that share a port run one after
   // another. But they run at the same time if that is faster, because one of them waits for a
-  // slower link or for a port to which others send.
+  // slower link or for a port to which other messages go.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -324,8 +324,8 @@ class planner {
   }
 
   // Tries candidates with these paths and numbers of chunks. For a single message it also tries
-  // fewer paths. Each remaining path then has more staging memory. The path with the smallest share
-  // is dropped first.
+  // fewer paths. With fewer paths, each remaining path has more staging memory. The path with the
+  // smallest share is dropped first.
   void try_paths(std::vector<bool> usable, std::uint32_t chunks) {
     for (;;) {
       const auto found = balance_shares(blank_, shared_, costs_, chunks, usable);
@@ -428,7 +428,7 @@ class planner {
   }
 
   // The predicted time of the plan if this path, too, carried a part. Sets `too_many` if the plan
-  // would then have too many copies.
+  // would have too many copies with this path.
   std::optional<double> time_with(const plan& made, std::size_t at, bool& too_many) const {
     std::optional<double> least;
     for (const std::uint32_t chunks : counts())

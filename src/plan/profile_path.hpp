@@ -1,4 +1,4 @@
-// Where the profiles of a machine are.
+// Finds the profiles of a machine.
 #pragma once
 
 #include <functional>

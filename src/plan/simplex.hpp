@@ -22,10 +22,10 @@ struct linear_solution {
 };
 
 // Solves the program by the primal simplex method on a dense tableau. The variable that gains most
-// enters the basis. Among several such variables, the one with the lowest index enters. After many
-// degenerate steps, the rule changes: the variable with the lowest index that gains anything enters
-// (Bland's rule), which cannot cycle. Coefficients should be near 1, because values below 1e-9
-// count as 0.
+// enters the basis. Among several such variables, the variable with the lowest index enters. After
+// many degenerate steps, the rule changes: the variable with the lowest index that gains anything
+// enters (Bland's rule), which cannot cycle. Coefficients should be near 1, because values below
+// 1e-9 count as 0.
 linear_solution maximise(const linear_program& program);
 
 }  // namespace interlace::plan

@@ -25,7 +25,7 @@ namespace interlace::preload {
 enum class copy_direction : std::uint8_t { unknown, host_to_gpu, gpu_to_host, gpu_to_gpu };
 inline constexpr std::size_t direction_count = 4;
 
-// What happened to a copy. In all cases except the first two, the program made the copy itself.
+// The outcome of a copy. In all cases except the first two, the program made the copy itself.
 enum class outcome : std::uint8_t {
   taken_over,
   one_kernel,

@@ -50,8 +50,8 @@ typedef struct driver_calls {
   int (*stream_synchronize)(struct CUstream_st*);
 } driver_calls;
 
-/* The driver of the process, or null if there are no GPUs. `*why` is then a sentence without its
- * end. Thread-safe. */
+/* The driver of the process, or null if there are no GPUs. If the result is null, `*why` is a
+ * sentence without its end. Thread-safe. */
 const driver_calls* find_driver(const char** why);
 
 /* Makes the primary context of a GPU the thread's current context, until `leave_gpu` is called.

@@ -138,8 +138,8 @@ static ucs_status_t query(uct_md_h md, uct_md_attr_v2_t* told) {
   return UCS_OK;
 }
 
-/* Makes a key, which says whether the memory can be shared. If not, UCX uses another transport
- * for this memory. */
+/* Makes a key, which says whether the memory can be shared. If the memory cannot be shared,
+ * UCX uses another transport for it. */
 static ucs_status_t register_memory(uct_md_h md, void* address, size_t bytes,
                                     const uct_md_mem_reg_params_t* params, uct_mem_h* registered) {
   const char* why = NULL;

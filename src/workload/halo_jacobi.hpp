@@ -72,7 +72,7 @@ struct ring_rows {
   }
 };
 
-// How blocks cover a device's rows.
+// The way in which blocks cover a device's rows.
 struct halo_jacobi_blocks {
   static constexpr std::uint32_t tile = 32;
   static constexpr std::uint32_t threads = tile * tile;

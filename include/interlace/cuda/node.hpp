@@ -49,7 +49,7 @@ namespace interlace::cuda {
 // device_error with the first reason.
 class node {
  public:
-  // How a node is made: its GPUs, its deadline and its copies.
+  // The options with which a node is made: its GPUs, its deadline and its copies.
   using options = node_options;
 
   // Opens the GPUs and makes their streams. Throws usage_error if a GPU does not exist or if the

@@ -24,7 +24,7 @@ namespace interlace::host {
 // function returns. At most one thread at a time may use a node.
 class node : public kernel::cpu_node {
  public:
-  // How a node is made.
+  // The options with which a node is made.
   struct options {
     std::uint32_t devices = 1;
     std::uint32_t warp_width = 32;

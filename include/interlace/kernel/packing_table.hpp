@@ -1,4 +1,5 @@
-// What a kernel on a GPU needs to know about a partition in order to pack updates of the partition.
+// The facts about a partition that a kernel on a GPU needs in order to pack updates of the
+// partition.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct packing_table {
   std::uint32_t value_bytes = 0;
   std::uint32_t capacity = 0;    // the most updates in a packet
   std::uint32_t offsets_at = 0;  // byte at which the offsets begin in a packet
-  // Where the first warp's shared memory begins, after the kernel's own shared memory.
+  // The offset of the first warp's shared memory, which follows the kernel's own shared memory.
   std::uint32_t shared_at = 0;
   number_type type = number_type::u32;
   combine operation = combine::add;

@@ -165,7 +165,8 @@ struct region_state {
   std::uint32_t queued_packets = 0;           // number of packets for which each queue has room
   std::uint32_t window_shift = 0;             // log2 of the number of elements of a window
   std::uint32_t update_windows = 1;           // number of windows of the largest part
-  // Where kernels of each device note an update beyond the array; null if updates are not checked.
+  // The memory in which kernels of each device note an update beyond the array; null if updates are
+  // not checked.
   std::array<update_mistake*, max_devices> mistakes{};
 
   // Whether this is a region, and neither a reduction nor a partition.

@@ -7,12 +7,12 @@
 
 namespace interlace::kernel {
 
-// The steps of DualOpt (PACT 2022, section 4). A step can be active without the others, unless its
-// comment says what it needs.
+// The steps of DualOpt (PACT 2022, section 4). A step can be active without other steps, unless its
+// comment names a step that it needs.
 struct remote_load_steps {
   bool bypass = false;    // remote loads neither look up the L1 nor fill it
-  bool fine = false;      // replies have only the pieces that lanes read; needs bypass
-  bool coalesce = false;  // packets carry pieces of several replies; needs fine
+  bool fine = false;      // replies have only the pieces that lanes read; needs `bypass`
+  bool coalesce = false;  // packets carry pieces of several replies; needs `fine`
   bool cache = false;     // a cache that holds only remote lines and takes a part of the L2
   friend bool operator==(const remote_load_steps&, const remote_load_steps&) = default;
 };
@@ -39,10 +39,12 @@ struct remote_load_options {
 // for an unknown name. The error lists the valid names.
 remote_load_options parse_remote_loads(const std::string& name);
 
-// What a decision engine measured in a window, and what it decided. Each rate is between 0 and 1.
+// The measurements of a decision engine in a window, and its decision. Each rate is between 0 and
+// 1.
 struct remote_load_decision {
-  // false if the run ended before the engine decided; `choice` is then the choice that the engine
-  // would have made
+  // false if the run ended before the decision; in this case, `choice` is the choice that the
+  // engine would have made
+
   bool made = false;
   std::string choice;  // "none", "coalesced" or "rdma-cache"
   double when_s = 0;

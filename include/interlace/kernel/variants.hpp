@@ -26,9 +26,9 @@ enum class memory_hint : std::uint8_t {
   accessed_by,  // all devices have every page mapped from the start
 };
 
-// How the polling agent moves bytes: by loads and stores of its threads (`vectors`), or by copies
-// in bulk through shared memory (`bulk`, cp.async.bulk). With `bulk`, each block has one warp, and
-// one thread of that warp works.
+// The way in which the polling agent moves bytes: by loads and stores of its threads (`vectors`),
+// or by copies in bulk through shared memory (`bulk`, cp.async.bulk). With `bulk`, each block has
+// one warp, and one thread of that warp works.
 enum class agent_copy : std::uint8_t { vectors, bulk };
 
 // The parse functions below throw usage_error for an unknown name. The error lists the valid names.

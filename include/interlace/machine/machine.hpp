@@ -195,7 +195,7 @@ struct graph_costs {
   std::uint64_t launch_node_ps = 0;
 };
 
-// How the GPU chooses the compute unit that gets a kernel's next block.
+// The way in which the GPU chooses the compute unit that gets a kernel's next block.
 enum class block_dispatch : std::uint8_t {
   round_robin,  // one unit after another, as places become free
   greedy,       // the first unit that has a place

@@ -12,8 +12,8 @@ namespace interlace::run {
 
 // With a tolerance, the loop checks the residual each time it has run this many iterations.
 inline constexpr std::uint32_t iterations_per_look = 5;
-// The most iterations that one run enqueues, so that a long run takes no more memory than a short
-// one.
+// The most iterations that one run enqueues. With this limit, a long run takes no more memory than
+// a short run.
 inline constexpr std::uint32_t iterations_per_run = 256;
 
 inline kernel::region_options region_of(const request& asked) {

@@ -31,8 +31,8 @@ result on_host(const Problem& problem, const request& asked) {
 inline constexpr std::uint32_t sampled_iterations = 4;
 
 // Simulates only the first iterations, and runs the later iterations only for their results.
-// Returns no value if an iteration after the first does other work than the previous iteration. The
-// caller must then simulate the whole run.
+// Returns no value if an iteration after the first does other work than the previous iteration; in
+// this case, the caller must simulate the whole run.
 template <class Problem>
 std::optional<result> sampled_on_sim(const Problem& problem, const request& asked,
                                      const machine::machine& described) {

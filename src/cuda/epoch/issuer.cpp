@@ -69,7 +69,7 @@ void issuer::issue(const operation& o, stopwatch* watch) {
       if (watch != nullptr) computed = watch->mark_all();
       for (const auto& j : o.exchange.joint) issue_joint(*j, watch);
       // If devices share a GPU, the work of all devices before an exchange must be enqueued before
-      // any device waits for the others.
+      // any device waits for the other devices.
       for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
         computed[d] = issue_transfers(d, o.exchange, computed[d], watch);
         if (!gpus_.shares_gpu()) issue_meeting(d, o.exchange, computed[d], watch);
@@ -93,7 +93,8 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   std::uint32_t total = k.total;
   kernel::chunk_table table = k.tracked != nullptr ? k.tracked->table : kernel::chunk_table{};
   kernel::replicas where = k.where;
-  // The runtime only reads the arguments, and it reads only as many as the kernel has.
+  // The runtime only reads the arguments, and it reads only the number of arguments that the kernel
+  // has.
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT
   std::array<void*, 3> arguments{functor, &first, &total};
   if (k.tracked != nullptr) arguments = {functor, &table, &where};
@@ -113,8 +114,8 @@ void issuer::issue_kernel(std::uint32_t device, const kernel_operation& k) {
   if (early) ++early_launches_;
 }
 
-// Whether the next work on the device's stream may start early. That work must then be a kernel
-// that itself waits for its prerequisites.
+// Whether the next work on the device's stream may start early. If it does, that work must be a
+// kernel that itself waits for its prerequisites.
 bool issuer::comes_early(std::uint32_t device) const {
   return ((early_now_ & behind_kernel_) >> device & 1U) != 0;
 }

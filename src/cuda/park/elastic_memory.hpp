@@ -10,7 +10,7 @@
 
 namespace interlace::cuda {
 
-// Where the memory is, and who may use it.
+// The place and the kind of a memory, and the GPUs that may use it.
 struct elastic_place {
   physical_properties properties;  // properties of the memory, including the number of the GPU
   std::uint64_t granularity = 1;   // sizes must be multiples of this number of bytes

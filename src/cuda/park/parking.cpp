@@ -34,7 +34,8 @@ std::string quoted(const std::string& name) { return "pool '" + name + "'"; }
 struct parking::gpu_state {
   int number = 0;
   CUctx_st* context = nullptr;
-  std::array<CUstream_st*, 2> streams{};  // two streams, so that one copy starts while another ends
+  // two streams, so that one copy starts while the other copy ends
+  std::array<CUstream_st*, 2> streams{};
   elastic_place place;
 };
 

@@ -502,7 +502,7 @@ void shared_region::exchange(std::uint32_t device, cudaStream_t stream) {
   const current_device on(s.ordinal);
   if (stream != s.stream || capture_of(stream) != s.capture) {
     throw model_error(label_ + " is exchanged on device " + std::to_string(device) +
-                      ", but not on the stream or not in the capture of its call of begin");
+                      " with another stream or capture than its call of begin");
   }
   if (s.audit.first != nullptr) launch_audit(s.barrier, s.audit, s.tracking.table, stream);
   // The check is enqueued before the streams' waits. If the check finds an error, it releases these

@@ -30,7 +30,7 @@ struct launch_tracking {
   }
 };
 
-// Who waits for complete chunks.
+// The kinds of work that wait for complete chunks.
 enum class chunk_waiter : std::uint8_t { nobody, streams, agent };
 
 // Copies the tables to the memory of the GPU, with all counts 0, and blocks until the copy is done.

@@ -22,7 +22,7 @@ struct watched_device {
 // Blocks until all streams have ended. The deadline passes if, for `deadline_s` seconds, no device
 // announces elements of a chunk and no device enters an exchange. In this case, the function names
 // the late chunk in a device's `failure`. It marks all devices as failed, so that the waits of
-// kernels end, and it releases the waits of streams. The copies after these waits then have wrong
+// kernels end, and it releases the waits of streams. The copies after these waits have wrong
 // contents. Returns false if a kernel hangs, so that streams are still busy after the deadline has
 // passed a second time. The caller must handle errors of streams.
 bool await_streams(const std::vector<watched_device>& devices, double deadline_s);

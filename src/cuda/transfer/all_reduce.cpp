@@ -172,7 +172,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All pieces except the last have the same size, so that one plan serves their copies.
+  // All pieces except the last one have the same size, so that one plan serves their copies.
   const std::uint64_t count = quotient_up(units, most);
   const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {
@@ -261,9 +261,9 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
   std::unique_ptr<stream_set> used = by.streams.take(caller.identity);
   if (!used) throw device_error("an all-reduce has no streams: too many copies are under way");
   try {
-    // What a participant needs to work in parallel with the others: a stream, an event that
-    // completes when the participant's piece is reduced, and an event that completes when a piece
-    // has arrived.
+    // The objects that a participant needs to work in parallel with other participants: a stream,
+    // an event that completes when the participant's piece is reduced, and an event that completes
+    // when a piece has arrived.
     struct worker {
       CUstream_st* stream = nullptr;
       CUevent_st* end = nullptr;

@@ -33,9 +33,9 @@ struct byte_range {
   std::uint64_t bytes = 0;
 };
 
-// How a message is cut into pieces, which run one after another. Each piece has one part for each
-// participant, and this participant reduces the part. Parts begin at multiples of a vector's bytes.
-// Parts at the end can be empty.
+// The division of a message into pieces, which run one after another. Each piece has one part for
+// each participant, and this participant reduces the part. Parts begin at multiples of a vector's
+// bytes. Parts at the end can be empty.
 struct all_reduce_cut {
   std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
   std::uint64_t slot_bytes = 0;  // size of the staging memory for a part of another participant

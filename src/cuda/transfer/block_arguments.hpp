@@ -22,8 +22,8 @@ struct block_arguments {
   std::uint64_t from_base = 0;
   std::uint64_t to_scale = 1;
   std::uint64_t from_scale = 1;
-  // Where the lists begin. 0 means that the side has no list. With `lists_inside`, the values are
-  // offsets from the beginning of this structure.
+  // The addresses at which the lists begin. 0 means that the side has no list. With `lists_inside`,
+  // the values are offsets from the beginning of this structure.
   std::uint64_t to_list = 0;
   std::uint64_t from_list = 0;
   std::uint64_t size_list = 0;  // address of a list of 8-byte numbers

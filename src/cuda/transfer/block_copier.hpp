@@ -85,7 +85,7 @@ class block_copier {
   void abandon();
 
   // Loads the kernels into a context. Takes a piece of memory of each size in `lists`. Later calls
-  // then need no time for this work. Throws device_error.
+  // therefore need no time for this work. Throws device_error.
   void prepare(CUctx_st* context, std::span<const std::size_t> lists = one_list);
 
   // Enqueues the batch as one kernel on the stream, under three conditions: a kernel is possible, a

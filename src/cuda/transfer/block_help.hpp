@@ -45,7 +45,7 @@ class block_help {
   block_help() = default;
 };
 
-// What a copy engine knows about other GPUs. Each function may be empty.
+// The functions of a copy engine that help with batches of blocks. Each function may be empty.
 struct block_helpers {
   // Lends GPUs that copy parts of the batch. Returns null if no GPU can help. Throws device_error.
   std::function<std::unique_ptr<block_help>(const block_need&)> lend = {};

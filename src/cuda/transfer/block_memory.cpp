@@ -181,8 +181,8 @@ block_places find_places(const driver_table& driver, known_allocations& known, C
   known_allocations* const usable = lock.owns_lock() ? &known : nullptr;
   places_of_side to(driver, usable, context, gpu, peers);
   places_of_side from(driver, usable, context, gpu, peers);
-  // On most sides of batches, all blocks are in one allocation. It is then enough to check the
-  // extent of all blocks together.
+  // On most sides of batches, all blocks are in one allocation. On such a side, it is enough to
+  // check the extent of all blocks together.
   const auto settled = [](places_of_side& side, const plan::block_extent& all) {
     return !side.add(all.begin, 1) && !side.pageable() && side.reaches(all.end);
   };

@@ -29,8 +29,8 @@ struct block_places {
   block_ends ends = block_ends::one_gpu;
   bool to_host = false;
   bool from_host = false;
-  // Whether a side has blocks in pageable memory. `ends` is then `pageable`, unless the memory has
-  // another problem as well.
+  // Whether a side has blocks in pageable memory. If it has, `ends` is `pageable`, unless the
+  // memory has another problem as well.
   bool to_pageable = false;
   bool from_pageable = false;
 };

@@ -23,8 +23,8 @@ class checkpoint_carrier final : public checkpoint::carrier {
 
   // Makes a carrier. The page-locked memory of a slot is allocated at the slot's first use. The
   // chunks of a GPU alternate between `streams` streams. Copies over several paths need two
-  // streams, so that one copy starts while another one ends. Plain copies are faster in one stream,
-  // because a GPU takes time to change streams.
+  // streams, so that one copy starts while another copy ends. Plain copies are faster in one
+  // stream, because a GPU takes time to change streams.
   checkpoint_carrier(const driver_table& driver, copy_function copy, std::uint32_t streams,
                      std::uint32_t slots, std::uint64_t slot_bytes);
   // Frees everything, unless `abandon` was called.

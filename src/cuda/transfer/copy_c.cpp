@@ -194,7 +194,7 @@ bool is_capturing(int gpu, CUstream_st* stream) {
   CUgraphNode_st* const* nodes = nullptr;
   std::size_t count = 0;
   // The driver reports an error if the default stream is queried while another stream is being
-  // captured. The default stream itself is then not being captured.
+  // captured. This error means that the default stream itself is not being captured.
   return driver().capture_info(stream, &status, &sequence, &graph, &nodes, &count) ==
              cuda::driver_result::success &&
          status == cuda::capture_active;

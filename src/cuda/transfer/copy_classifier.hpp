@@ -1,5 +1,5 @@
-// Finds out whether a call can take several paths now, or why it must be a plain copy. To do so, it
-// asks the driver about the memory at the call's ends and about the call's stream.
+// Finds out whether a call can take several paths now, or why it must be a plain copy. For this
+// decision, it asks the driver about the memory at the call's ends and about the call's stream.
 #pragma once
 
 #include <optional>
@@ -29,9 +29,10 @@ class copy_classifier {
   copy_classifier(const contexts& of, const copy_routes& routes, copy_planner& planner,
                   link_usage& usage);
 
-  // Whether the call's only message may take several paths. If so, the function sets the call's
-  // choice, relays and ends. If not, the report has the reason, and a plain copy is always right.
-  // `captures` says whether a message may take several paths on a stream that is being captured.
+  // Whether the call's only message may take several paths. If it may, the function sets the call's
+  // choice, relays and ends. If it may not, the report has the reason, and a plain copy is always
+  // right. `captures` says whether a message may take several paths on a stream that is being
+  // captured.
   bool classify_message(copy_call& call, bool captures, copy_report& report);
   // Whether the call's messages can be planned together. Each message must go between connected
   // places or stay inside a GPU, and the place of its memory must be known.

@@ -85,10 +85,10 @@ std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_gra
 }
 
 copy_engine::~copy_engine() {
-  // A captured graph may end after the engine, and then gives its staging memory back. It does so
-  // in a callback of the driver, and a callback must not call the driver. The memory depends on
-  // other objects. All of these objects are therefore kept until the destructor of a later engine
-  // finds that the graphs have ended.
+  // A captured graph may end after the engine, and then gives its staging memory back. The graph
+  // gives the memory back in a callback of the driver, and a callback must not call the driver. The
+  // memory depends on other objects. All of these objects are therefore kept until the destructor
+  // of a later engine finds that the graphs have ended.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::erase_if(owned_by_graphs(),
@@ -265,8 +265,8 @@ bool copy_engine::run(multi_path& on, copy_call& call, copy_result& result) {
   return true;
 }
 
-// Copies a message over its paths. Returns false if the message must be one plain copy. The caller
-// must then make this copy.
+// Copies a message over its paths. Returns false if the message must be one plain copy, which the
+// caller must make.
 bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& report) {
   on.planner.plan_message(call);
   const copy_program& program = call.plan->program;
@@ -284,8 +284,8 @@ bool copy_engine::copy_over_paths(multi_path& on, copy_call& call, copy_report& 
   return false;
 }
 
-// Copies a batch over its paths. Returns false if the copies must be plain copies. The caller must
-// then make these copies.
+// Copies a batch over its paths. Returns false if the copies must be plain copies, which the caller
+// must make.
 bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
   for (;;) {
     on.planner.plan_batch(call);

@@ -27,8 +27,8 @@ class copy_planner {
 
   void use(engine_profile profile) { profile_ = std::move(profile); }
 
-  // How a message of this size is copied: in the way that the profile says or, without a profile,
-  // over every path that helps.
+  // The way in which a message of this size is copied. It is the way that the profile states.
+  // Without a profile, the message is copied over every path that helps.
   plan::copy_choice choice_of(const copy_message& one) const;
   static plan::copy_choice every_path(std::uint64_t bytes);
 

@@ -28,7 +28,7 @@ class copy_routes {
   std::optional<machine::endpoint> place_of(const memory_facts& facts) const;
   // All places: first the GPUs, then the host.
   std::vector<machine::endpoint> places() const;
-  // Whether a copy engine can copy directly from one place to the other.
+  // Whether a copy engine can copy directly from one place to the other place.
   bool connected(machine::endpoint from, machine::endpoint to) const;
   // The time of a message that does not share the direct path with another message. The result is 0
   // if there is no direct path.

@@ -24,7 +24,7 @@ class link_usage {
   std::uint64_t now_ns() const { return clock_(); }
 
   // The user that stands for a stream in the table. Does not call the driver. A later stream can
-  // have the same handle. The two streams are then confused, but only for a short time.
+  // have the same handle. The table confuses two such streams, but only for a short time.
   traffic_user user_of(CUstream_st* stream, CUctx_st* context) const;
   // Notes that a message is about to be made and will take its direct path.
   void add_direct(const copy_message& one, traffic_user user, std::uint64_t now_ns);

@@ -23,9 +23,9 @@ class nccl_regions {
   nccl_regions(std::vector<int> gpus, std::vector<cudaStream_t> streams);
 
   // Plans the region's exchange, registers both buffers of every replica, and delivers each buffer
-  // once. Later deliveries then have nothing to set up while kernels wait for each other. The first
-  // delivery changes no byte if the replicas are equal. The replicas of a new region are equal.
-  // Blocks until the delivery is done. Throws the same errors as plan_collective.
+  // once. Later deliveries therefore have nothing to set up while kernels wait for each other. The
+  // first delivery changes no byte if the replicas are equal. The replicas of a new region are
+  // equal. Blocks until the delivery is done. Throws the same errors as plan_collective.
   void add(std::uint32_t id, const kernel::region_state& state);
 
   // A delivery of the buffers with these parities, as one group on the main streams. NCCL orders

@@ -30,8 +30,8 @@ struct planned_copy {
 struct plan_limits {
   // The number of chunks of a staged part; 0 means the number that is fastest.
   std::uint32_t chunks = 0;
-  // Whether measurements showed that several paths are faster. If not, a plan takes several paths
-  // only if the predicted gain is larger than the error of predictions.
+  // Whether measurements showed that several paths are faster. Without such measurements, a plan
+  // takes several paths only if the predicted gain is larger than the error of predictions.
   bool measured = false;
 };
 

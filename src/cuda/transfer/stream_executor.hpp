@@ -60,11 +60,11 @@ class stream_executor {
   stream_executor& operator=(const stream_executor&) = delete;
 
   // Enqueues the message. Once the message's end is known, the caller must pass the returned set to
-  // `keep`. Returns null if as many messages are in flight as are allowed.
+  // `keep`. Returns null if the largest allowed number of messages is in flight.
   std::unique_ptr<stream_set> run(const copy_program& program, const addresses& where,
                                   const caller_stream& caller);
   // Takes a set whose last message has ended, or will end before the next work on the stream.
-  // Returns null if as many messages are in flight as are allowed.
+  // Returns null if the largest allowed number of messages is in flight.
   std::unique_ptr<stream_set> take(const stream_identity& next);
   void keep(std::unique_ptr<stream_set> used, shared_completion end);
 

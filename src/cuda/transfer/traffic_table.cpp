@@ -221,7 +221,7 @@ void traffic_table::add_use(const pair& asked, traffic_user by, std::uint64_t no
   const std::uint64_t before = use.until_ns.load(std::memory_order_relaxed);
   const std::uint64_t begin = in_use(before, now_ns) ? before : now_ns;
   use.by.store(by, std::memory_order_relaxed);
-  // This store and the following loads are sequentially consistent. If two threads do this at the
+  // This store and the following loads are sequentially consistent. If two threads note uses at the
   // same time, at least one of them therefore sees the other thread's use.
   use.until_ns.store(std::min(begin + counted_ns(busy_ns), now_ns + most_busy_ns));
   each_other(*own, [&](const places& other) {

@@ -22,7 +22,8 @@ void add_counts(Counts& to, const Counts& from) {
   to = std::bit_cast<Counts>(sum);
 }
 
-// Returns the counts at `end`, plus `times` the counts that were added between `begin` and `later`.
+// Returns the sum of the counts at `end` and `times` multiplied by the counts that were added
+// between `begin` and `later`.
 template <class Counts>
 Counts counts_with_more(const Counts& end, const Counts& begin, const Counts& later,
                         std::uint64_t times) {

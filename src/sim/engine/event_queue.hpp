@@ -221,7 +221,7 @@ class event_queue {
   void order_open() {
     if (open_.size() < counted_from) {
       // The bucket is mostly in order already. The list starts with the latest event, so this loop
-      // goes through the bucket from its end. The sort then has little to do.
+      // goes through the bucket from its end. The sort therefore has little to do.
       for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i], i));
       std::sort(order_.begin(), order_.end(), std::greater<>());
       return;

@@ -179,8 +179,8 @@ void fabric::hop(std::uint32_t at, std::uint32_t id) {
     queues_[at]->push(start, event_kind::message_departed, m.from, id, 0);
   } else {
     tables_[at].free.push_back(id);
-    // The buffer before this link may be full. If so, the link that feeds the buffer stops until
-    // there is room.
+    // If the buffer before this link is full, the link that feeds the buffer stops until there is
+    // room.
     if (start > now + d.queue_time) hold(at, steps[m.hop - 1U].direction, start - d.queue_time);
   }
   m.tail = std::max(start + busy, m.tail) + d.latency;

@@ -25,8 +25,8 @@ namespace interlace::sim {
 class message_receiver {
  public:
   virtual ~message_receiver() = default;
-  // The fabric calls this function when the first link has taken the message. The message's place
-  // in the sender's queue is then free.
+  // The fabric calls this function when the first link has taken the message. From this time on,
+  // the message's place in the sender's queue is free.
   virtual void departed(const message& m) = 0;
   virtual void delivered(const message& m) = 0;
   // The fabric calls this function before the last segment of a copy (message::lanes) arrives. The
@@ -60,8 +60,8 @@ class fabric {
   // The least time after which an event of one device can affect another device. 0 means that an
   // event can affect another device at once.
   picoseconds look_ahead() const;
-  // If `apart` is true, each device may have a thread of its own from now on. Messages and events
-  // to other devices then wait until receive() is called.
+  // If `apart` is true, each device may have a thread of its own from now on. With `apart`,
+  // messages and events to other devices wait until receive() is called.
   void keep_apart(bool apart) { apart_ = apart; }
   // Ends a stretch of time. The messages and events that were sent in the stretch can now be
   // received. Returns the earliest time among them.

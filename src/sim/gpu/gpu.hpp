@@ -201,8 +201,8 @@ class gpu {
     std::uint32_t waiters = none;
     picoseconds sent = 0;  // the time when a remote request left
     bool scalar = false;   // whether the miss is one of a scalar cache
-    // The token of the rules for loads, if these rules took the entry. The entry's line is then not
-    // in the L1.
+    // The token of the rules for loads, if these rules took the entry. The line of such an entry is
+    // not in the L1.
     std::uint32_t token = none;
   };
   struct stalled {
@@ -222,8 +222,9 @@ class gpu {
   static constexpr std::uint32_t most_sub_cores = 8;
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
-    std::array<sub_core, most_sub_cores> sub_cores;  // only as many as the machine has are used
-    std::uint32_t next_sub_core = 0;                 // sub-core for the next warp that starts
+    // sub-cores; only those that the machine has are used
+    std::array<sub_core, most_sub_cores> sub_cores;
+    std::uint32_t next_sub_core = 0;  // sub-core for the next warp that starts
     resource load_store;
     resource stores;  // serves stores at the rate at which they leave the unit
     cache l1;

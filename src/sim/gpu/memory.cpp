@@ -79,7 +79,7 @@ picoseconds memory::fetch_from_home(picoseconds time, std::uint64_t line, std::u
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds busy = at_bank(n);
   // Reservations are made now, although the request is on its way. Otherwise the bank would seem
-  // busy to requests that reach it before this one.
+  // busy to requests that reach it before this request.
   const picoseconds start = bank_of(line).port.reserve(time, busy);
   cache::line& l = line_for(start, line, home_of(line));
   const auto missing = static_cast<std::uint8_t>(sectors & ~l.valid);

@@ -33,9 +33,9 @@ class memory {
   picoseconds read(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
     return read(time, line, sectors, home_of(line));
   }
-  // Returns the time when the bank has taken the store. The store's place in the sender's queue is
-  // then free. The line's home keeps the data, and so does the part `part`, which passes the data
-  // on.
+  // Returns the time when the bank has taken the store. From that time on, the store's place in the
+  // sender's queue is free. The line's home keeps the data, and so does the part `part`, which
+  // passes the data on.
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors, std::uint32_t part);
   picoseconds write(picoseconds time, std::uint64_t line, std::uint8_t sectors) {
     return write(time, line, sectors, home_of(line));
@@ -44,8 +44,8 @@ class memory {
   // Reads a range for a copy engine. Returns the time when the engine has the whole range. Lines
   // that are in the cache are read from the cache. A miss does not allocate a line.
   picoseconds stream_out(picoseconds time, std::uint64_t address, std::uint32_t bytes);
-  // Writes a range for a copy engine. Returns the time when the banks have taken the data. The data
-  // is then in the cache, and every reader finds it there.
+  // Writes a range for a copy engine. Returns the time when the banks have taken the data. From
+  // that time on, the data is in the cache, and every reader finds it there.
   picoseconds stream_in(picoseconds time, std::uint64_t address, std::uint64_t bytes);
   // The time in which an idle bank takes the first line of a write of `bytes` bytes.
   picoseconds line_time(std::uint32_t bytes) const {

@@ -14,8 +14,7 @@ class tlb {
   // buffer is fully associative. The low bits of a page's number select its set.
   tlb(std::uint32_t entries, std::uint32_t ways);
 
-  // Whether the page is in the buffer. If so, the page becomes the most recently used page of its
-  // set.
+  // Whether the page is in the buffer. If it is, it becomes the most recently used page of its set.
   bool find(std::uint64_t page) {
     const std::uint64_t mark = page + 1;
     std::uint64_t* set = set_of(page);

@@ -29,7 +29,7 @@ class region_mechanism {
 
   // Throws usage_error if the mechanism cannot move the region.
   virtual void check(const kernel::region_state& /*state*/) const {}
-  // How stores to subscribers leave the GPU.
+  // The way in which stores to subscribers leave the GPU.
   virtual store_path path() const { return store_path::packets; }
   // Decides which subscribers receive which pages of the region. With null, all subscribers that
   // the region names receive all pages.

@@ -23,7 +23,8 @@ class tracked_mechanism : public region_mechanism {
                                     std::uint32_t /*warp_width*/) const {
     return 0;
   }
-  // Whether blocks add to counters in memory. If not, the stores themselves update the counters.
+  // Whether blocks add to counters in memory. With false, the stores themselves update the
+  // counters.
   virtual bool counts_in_memory() const { return true; }
   // Adds the copies of a chunk to its peers. There is one copy to all peers, or one copy for each
   // peer if each peer has its own stream. `last_to` holds the previous copy to each device.

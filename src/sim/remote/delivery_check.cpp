@@ -10,7 +10,7 @@ namespace interlace::sim {
 namespace {
 
 // Widens a line of 64 bytes to the line of 128 bytes that contains it. All lines that are compared
-// then have 128 bytes.
+// therefore have 128 bytes.
 queued_line widened(std::uint64_t line, byte_mask bytes) {
   if ((line & 64U) != 0) bytes.bits = {0, bytes.bits[0]};
   return {line & ~std::uint64_t{127}, bytes};

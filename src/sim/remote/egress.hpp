@@ -141,7 +141,8 @@ class egress final : public store_queues {
   std::vector<waiting> waiting_;
   std::vector<std::uint32_t> free_waiting_;
   std::uint64_t not_taken_ = 0;  // stores and messages that are blocked or on their way to a queue
-  std::deque<slot> slots_;       // a deque, because receivers read slots while others are added
+  // a deque, because receivers read slots while other slots are added
+  std::deque<slot> slots_;
   std::vector<std::uint32_t> free_slots_;
   struct alignas(64) given_back {
     std::vector<std::uint32_t> slots;

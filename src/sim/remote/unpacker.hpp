@@ -29,7 +29,8 @@ class unpacker {
     if (++next_ == leaves_.size()) next_ = 0;
     return clear();
   }
-  // The time when the last line entered the buffer. The line's packet holds the port until then.
+  // The time when the last line entered the buffer. Until that time, the line's packet holds the
+  // port.
   picoseconds entered() const { return entered_; }
   // The time when everything that has arrived has left for the L2.
   picoseconds clear() const { return (clear_q16_ + 65535) >> 16U; }

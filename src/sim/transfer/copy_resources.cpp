@@ -53,8 +53,8 @@ picoseconds copy_resources::read(std::uint32_t from, std::uint32_t to, picosecon
                                  std::uint64_t bytes) {
   const picoseconds begun = memories_[from].serve(time, bytes);
   picoseconds done = begun;
-  // The two servers are reserved at the same time. If a copy reserved one after the other, it would
-  // block the second server for other copies while it waits for the first.
+  // The two servers are reserved at the same time. If a copy reserved the servers one after
+  // another, it would block the second server for other copies while it waits for the first server.
   for (const std::uint32_t direction : way(from, to))
     if (auto& both = both_[direction / 2]) done = std::max(done, both->serve(begun, bytes));
   return done;

@@ -167,8 +167,8 @@ struct store_request {
   std::uint32_t together = 0;  // the number of lanes in a group, a power of two; 0 means all lanes
 };
 
-// How often a benchmark repeats its work. With many epochs, the start and the end of a run take a
-// small share of the time.
+// The numbers of epochs and runs of a benchmark. With many epochs, the start and the end of a run
+// take a small share of the time.
 struct repetition {
   // The epochs of a run. Each epoch is a launch of the kernel, followed by an exchange if the
   // kernel stores.

@@ -12,7 +12,7 @@ namespace interlace::workload {
 enum class row_kernel : std::uint8_t {
   balanced,      // edge_units
   warp_per_row,  // row_warps
-  push,          // push_edges; a row of the graph then has the out-edges of a vertex
+  push,          // push_edges; with this kernel, a row of the graph has the out-edges of a vertex
 };
 
 // Throws usage_error for an unknown name.

@@ -1,4 +1,4 @@
-// How a node is made, and how it runs.
+// The options of a node and of its runs.
 #pragma once
 
 #include <cstdint>

@@ -172,8 +172,8 @@ struct large_reduction {
 
 // Says whether an exchange, and the next kernel of its stream, are launched early.
 struct early_launch {
-  // Whether the exchange is launched before the previous kernel has ended. If so, the exchange
-  // itself waits for the kernel's end.
+  // Whether the exchange is launched before the previous kernel has ended. With an early launch,
+  // the exchange itself waits for the kernel's end.
   bool comes = false;
   bool lets_next = false;  // whether the next kernel is launched while the exchange waits for peers
 };

@@ -67,10 +67,11 @@ class recorder {
     std::uint32_t launch = 0;    // number of the launch in the log
     compiled_kernel code;        // what the compiler made of the kernel
     // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have their own
-    // times. If not, they take the time of register exchanges.
+    // times. If not, ballots and reductions take the time of register exchanges.
     bool votes = false;
     bool reduces = false;
-    // Whether loops have only as many loads in flight as the compiler unrolls them.
+    // Whether the number of iterations that the compiler unrolls limits the loads that a loop has
+    // in flight.
     bool unrolls = false;
     std::uint32_t minimum_inputs = 2;  // integers whose minimum is one operation
   };
