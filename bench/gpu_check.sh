@@ -11,16 +11,14 @@
 # BUILD (build/gpu-check)  the folder of the build
 # TESTS (BUILD/interlace_gpu_tests)  the program to run
 # OUT (build/gpu)          the folder of the logs; read summary.txt first
-# INTERLACE_TEST_SHARED_GPU (0)  1: if there are too few GPUs for a test, a GPU stands for several
-# FILTER (*)               the GoogleTest filter of the plain run
-# LIMIT (300)              seconds that the plain run may take
-# SANITIZE (1)             0: without compute-sanitizer
+# INTERLACE_TEST_SHARED_GPU (0)  1: a test that needs more GPUs than there are runs several devices
+# on one GPU FILTER (*)               the GoogleTest filter of the plain run LIMIT (300)
+# seconds that the plain run may take SANITIZE (1)             0: does not run compute-sanitizer
 # ARCHITECTURES (90)       the GPUs to compile for. 80-virtual is the code that GPUs of compute
-#                          capability 8.0 to 8.9 run. A newer GPU compiles this PTX. It then runs
-#                          kernels without early launches and agents without bulk copies. Tests of
-#                          bulk copies are skipped, and tests of early launches expect no early launch.
-# PYTHON (python3)         a Python with Interlace. Regions of processes need CuPy. Some steps need
-#                          PyTorch, Triton or mpi4py.
+# capability 8.0 to 8.9 run. A newer GPU compiles this PTX. It then runs kernels without early
+# launches and agents without bulk copies. Tests of bulk copies are skipped, and tests of early
+# launches expect no early launch. PYTHON (python3)         a Python with Interlace. Regions of
+# processes need CuPy. Some steps need PyTorch, Triton or mpi4py.
 #
 # The exit code is 1 if anything failed. A line says what failed.
 set -uo pipefail
@@ -63,8 +61,8 @@ step() {
 if [ "$what" != run ]; then
   mkdir -p "$build"
   logs=$build
-  # The C++ runtime is linked into the program, so that the program runs beside an older or newer
-  # runtime.
+  # The program contains the C++ runtime. It therefore also runs on a machine with an older or newer
+  # C++ runtime.
   step configure 120 1 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DINTERLACE_CUDA=ON -DCMAKE_CUDA_ARCHITECTURES="${ARCHITECTURES:-90}" \
     -DINTERLACE_TESTS=ON -DINTERLACE_PYTHON=OFF \
@@ -94,8 +92,8 @@ if ! grep -qaE '^\[  PASSED  \] [1-9]' "$out/tests.log"; then
 fi
 grep -aE '^\[  TWINS|^\[  LINKS|^\[ COUNTERS|^\[  RATES' "$out/tests.log" >>"$out/summary.txt" || true
 
-# Here one hardware queue serves all streams of a GPU. A wait hangs if it is enqueued before the
-# work that it waits for.
+# With this variable, one hardware queue serves all streams of a GPU. A wait hangs if it is enqueued
+# before the work that it waits for.
 if [ "$shared" != 1 ]; then
   midst="*tracking_test*publish_in_their_midst*:*region_api*publish_in_their_midst*"
   step one_connection 90 1 env CUDA_DEVICE_MAX_CONNECTIONS=1 "$tests" --gtest_color=no \
@@ -112,7 +110,7 @@ if [ "${SANITIZE:-1}" = 1 ] && [ -n "$sanitizer" ]; then
     --gtest_color=no --gtest_filter="$one_gpu"
   step racecheck 150 1 "$sanitizer" --tool racecheck --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="model_test.*"
-  # The tool may run kernels one after the other. Devices then cannot meet.
+  # compute-sanitizer may run kernels one after the other. Devices then cannot wait for each other.
   step memcheck_two_gpus 60 0 "$sanitizer" --tool memcheck --report-api-errors no \
     --error-exitcode 9 "$tests" \
     --gtest_color=no --gtest_filter="*exchange_test*bulkcopy_everybody_2_*"
@@ -120,8 +118,8 @@ else
   say "compute-sanitizer is not used"
 fi
 
-# python_step NAME SECONDS NEED COMMAND...: a step that runs only if Python can import all of NEED
-# (words)
+# python_step NAME SECONDS NEED COMMAND...: runs the step only if Python can import every module in
+# NEED. NEED is a list of words.
 python_step() {
   local name=$1 seconds=$2 need=$3 module
   shift 3
@@ -135,7 +133,8 @@ python_step() {
 
 python=${PYTHON:-python3}
 regions=tests/gpu/regions_processes.py
-# The GPUs that this script may use: at most four, and only if each can access every other GPU.
+# Prints how many GPUs this script may use: at most four, and more than one only if each GPU can
+# access every other GPU.
 processes=$("$python" 2>>"$out/python.log" - <<'PYTHON'
 import cupy
 count = min(4, cupy.cuda.runtime.getDeviceCount())
@@ -144,7 +143,8 @@ print(count if all(cupy.cuda.runtime.deviceCanAccessPeer(a, b) for a, b in pairs
 PYTHON
 ) || processes=0
 if [ "$shared" = 1 ]; then
-  # Each wait of a process lasts until the other process's time slice on the GPU is over.
+  # Processes that share a GPU take turns. Each wait of a process lasts until the other process's
+  # time slice is over.
   python_step regions 400 "interlace._cuda cupy torch" \
     "$python" "$regions" --shared-gpu --processes 2
 elif [ "$processes" -ge 2 ]; then

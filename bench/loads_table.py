@@ -23,7 +23,9 @@ Row = dict[str, Any]
 
 
 def name_of(row: Row) -> str:
-    """Return a loader's name in a table. Loaders of other projects have their package's version."""
+    """Return the name of a loader in a table. The name of another project's loader includes the
+    version of its package.
+    """
     method = row["method"]
     if method in LIMITS:
         return LIMITS[method]
@@ -42,7 +44,7 @@ def megabytes(size: int | None) -> str:
 
 
 def from_memory(results: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of loads from memory by all cores. The fastest loader comes first."""
+    """Return the table rows of loads from memory by all cores. The fastest loader comes first."""
     size, table = results["bytes"], []
     cores = results["machine"]["cores"]
     for place, words in PLACES.items():
@@ -62,7 +64,9 @@ def from_memory(results: dict[str, Any]) -> list[list[str]]:
 
 
 def by_cores(results: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of loads by fewer cores, beside the limit that these cores set."""
+    """Return the table rows of loads by fewer cores. Each row also has the highest rate that these
+    cores allow.
+    """
     size, table = results["bytes"], []
     asked = sorted({row["cores"] for row in results["rows"]})
     for place, words in PLACES.items():
@@ -80,9 +84,8 @@ def by_cores(results: dict[str, Any]) -> list[list[str]]:
 
 
 def from_disk(results: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of loads from a disk, beside direct reads by all cores.
-
-    The fastest loader comes first.
+    """Return the table rows of loads from a disk. The last column compares each loader with direct
+    reads by all cores. The fastest loader comes first.
     """
     size = results["bytes"]
     rows = {row["method"]: row for row in results["rows"] if row["place"] == "cold"}

@@ -1,17 +1,17 @@
 // Measures how long NVSHMEM takes to exchange a region. Each GPU owns a part of the region and
-// needs all parts. It enqueues a put to each peer on a stream, and then a barrier on its own
-// stream. NVSHMEM needs a process for each GPU.
+// needs all parts. Each GPU enqueues a put to each peer on a stream, followed by a barrier on the
+// GPU's own stream. NVSHMEM needs a process for each GPU.
 //
 //   nvshmem_exchange [--gpus 4] [--bytes 67108864] [--epochs 20] [--repeats 5] [--json FILE]
 //
-// `bytes` is the size of a part. Every part changes with each repeat, and afterwards every byte of
-// every replica is compared. Events on each GPU measure the time of an epoch, and the time of the
-// slowest GPU counts. The host enqueues epochs while earlier ones run, so the time of an epoch of a
-// few microseconds contains the host's calls. Multicast in the switches is off
-// (NVSHMEM_DISABLE_NVLS=1).
+// `bytes` is the size of a part. Every part changes with each repeat. After each repeat, the
+// program compares every byte of every replica. Events on each GPU measure the time of an epoch,
+// and the time of the slowest GPU counts. The host enqueues an epoch while earlier epochs run. The
+// time of an epoch of a few microseconds therefore contains the host's calls. The multicast of the
+// switches is off (NVSHMEM_DISABLE_NVLS=1).
 //
-// `interlace bench overlap` and `interlace study` do the same in one process, by bulk copies and by
-// NCCL. Their times are to be compared with these times.
+// `interlace bench overlap` and `interlace study` exchange the same regions in one process, by bulk
+// copies and by NCCL. Compare their times with the times of this program.
 #include <cuda_runtime.h>
 #include <nvshmem.h>
 #include <nvshmemx.h>
@@ -37,7 +37,7 @@ namespace {
 using interlace::device_error;
 using interlace::usage_error;
 
-constexpr unsigned int deadline_s = 180;  // after this time a process ends by a signal
+constexpr unsigned int deadline_s = 180;  // after this time, a signal of alarm() ends a process
 constexpr int most_gpus = 16;
 constexpr int most_repeats = 64;
 
@@ -114,7 +114,7 @@ unsigned char value_of(int repeat, int owner, std::uint64_t byte) {
   return static_cast<unsigned char>(z >> (8U * (byte & 7U)));
 }
 
-// The work of one GPU's process, between the start and the end of NVSHMEM.
+// Does the work of one GPU's process, after NVSHMEM has started and before it ends.
 outcome measure(const settings& s, int self) {
   outcome result;
   nvshmemx_vendor_get_version_info(&result.version[0], &result.version[1], &result.version[2]);
@@ -152,7 +152,7 @@ outcome measure(const settings& s, int self) {
   };
 
   std::vector<unsigned char> host(total);
-  for (int repeat = -1; repeat < s.repeats; ++repeat) {  // the first round is not measured
+  for (int repeat = -1; repeat < s.repeats; ++repeat) {  // round -1 is not measured
     std::fill(host.begin(), host.end(), static_cast<unsigned char>(0xff));
     for (std::uint64_t i = 0; i < s.bytes; ++i) host[own + i] = value_of(repeat, self, i);
     INTERLACE_CUDA_CHECK(cudaMemcpy(replica, host.data(), total, cudaMemcpyHostToDevice));
@@ -171,7 +171,8 @@ outcome measure(const settings& s, int self) {
         result.wrong += part[i] != value_of(repeat, owner, i) ? 1 : 0;
       }
     }
-    // The barrier keeps a process from filling its replica while a peer still compares or sends.
+    // The barrier keeps a process from filling its replica while a peer still compares its own
+    // replica or still sends.
     nvshmemx_barrier_all_on_stream(main);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(main));
     if (repeat >= 0) {
@@ -246,8 +247,8 @@ int start_all(const settings& s) {
       SIGPIPE,
       // A write to a process that has ended must be reported, and must not end this process.
       SIG_IGN);
-  // NVSHMEM reads these variables when it is initialised, in the child processes, which inherit
-  // them.
+  // The child processes inherit these variables. NVSHMEM reads them when a child process
+  // initialises it.
   setenv("NVSHMEM_DISABLE_NVLS", "1", 1);
   setenv("NVSHMEM_REMOTE_TRANSPORT", "none", 0);
   setenv("NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "lo", 0);

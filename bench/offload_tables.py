@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of the documents about batches of blocks, replayed programs and parked memory.
+"""Prints the tables of the documents on batches of blocks, replayed programs and parked memory.
 
 bench/offload_tables.py [blocks | beside | replay | park]...
 """
@@ -16,7 +16,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent / "results"
 DIRECTIONS = {"to-gpu": "to the GPU", "to-host": "to the host"}
 METHODS = ("interlace", "cuMemcpyBatchAsync", "cuMemcpyAsync", "torch")
-# From the size of a block to the numbers of blocks in the table.
+# maps the size of a block to the numbers of blocks that have a row in the table
 SHOWN = {
     512: (16, 16384),
     4096: (16, 256, 4096, 16384),
@@ -40,7 +40,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def size_of(size: int) -> str:
-    """Return a number of bytes in words."""
+    """Return a number of bytes as text with a unit."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size // unit} {name}"
@@ -55,7 +55,7 @@ def rate(value: float | None) -> str:
 
 
 def blocks() -> Iterator[str]:
-    """Return the table with the rates of each method."""
+    """Return the lines of the table with the rates of each method."""
     rows = read("blocks-h200.json")["rows"]
     by_case = {
         (row["direction"], row["block_bytes"], row["blocks"], row["method"]): row for row in rows
@@ -77,7 +77,9 @@ def blocks() -> Iterator[str]:
 
 
 def beside() -> Iterator[str]:
-    """Return the table with the share of its rate that a kernel loses while batches run."""
+    """Return the lines of the table with the share of its rate that a kernel loses while batches
+    run.
+    """
     rows = read("blocks-h200.json")["beside"]
     bounds = sorted({row["most_thread_blocks"] for row in rows if row["method"] == "interlace"})
     # 0 means no limit.
@@ -101,7 +103,9 @@ def beside() -> Iterator[str]:
 
 
 def replay() -> Iterator[str]:
-    """Return the table with the rates of a program's batches, without and with `interlace run`."""
+    """Return the lines of the table with the rates of a program's batches, without and with
+    `interlace run`.
+    """
     rows = read("run-blocks-h200.json")["rates"]
     yield (
         "| blocks | to the GPU, alone | under `interlace run` | to the host, alone "
@@ -126,7 +130,7 @@ def replay() -> Iterator[str]:
 
 
 def park() -> Iterator[str]:
-    """Return the table with the rates of parked memory, for each file."""
+    """Return the lines of the table with the rates of parked memory, one line for each file."""
     yield "| | bytes | first park | later parks | first resume | later resumes |"
     yield "|---|---|---|---|---|---|"
     for name in ("park-h200.json", "park-60-h200.json"):

@@ -2,9 +2,9 @@
 """Counts the operations that the GPU executes in the kernels of the traced workloads.
 
 The script runs the test `operations.workloads` of interlace_gpu_tests under Nsight Compute.
-(bench/gpu_check.sh builds interlace_gpu_tests.) It writes how many operations all threads executed
-together, by workload, kernel and kind. Kernels state their operations with `compute`. The test
-tests/cpp/sim/trace_test.cpp compares these numbers with the file.
+(bench/gpu_check.sh builds interlace_gpu_tests.) The script writes, for each workload, kernel and
+kind of operation, how many operations all threads together executed. Kernels state their operations
+with `compute`. The test tests/cpp/sim/trace_test.cpp compares these statements with the file.
 
     bench/operation_counts.py --tests build/gpu-check/interlace_gpu_tests --json FILE
 """
@@ -22,8 +22,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-# From a kind of interlace::operation to the profiler's counters of it. The counters leave out
-# threads whose predicate is false.
+# Maps a kind of interlace::operation to the profiler's counters for this kind. The counters leave
+# out threads whose predicate is false.
 METRICS = {
     "fp32": ("smsp__sass_thread_inst_executed_op_fp32_pred_on.sum",),
     "fp64": ("smsp__sass_thread_inst_executed_op_fp64_pred_on.sum",),
@@ -32,7 +32,7 @@ METRICS = {
         "smsp__sass_thread_inst_executed_op_bit_pred_on.sum",
     ),
 }
-# from a part of a kernel's name to the workload that launches the kernel
+# maps a part of a kernel's name to the workload that launches the kernel
 KERNELS = {
     "rank_update": "pagerank",
     "jacobi": "jacobi",
@@ -71,7 +71,9 @@ def profile(ncu: str, tests: str) -> str:
 
 
 def by_kernel(table: str) -> dict[str, dict[str, int]]:
-    """Return the operations by part of a kernel's name and by kind."""
+    """Return the number of operations, for each part of a kernel's name and each kind of
+    operation.
+    """
     lines = [line for line in table.splitlines() if line.startswith('"')]
     rows = csv.DictReader(io.StringIO("\n".join(lines)))
     counts = {part: dict.fromkeys(METRICS, 0) for part in KERNELS}

@@ -1,14 +1,15 @@
-// Compares an iteration of PageRank on one GPU with cuSPARSE's SpMV of the same matrix. The runs of
-// the two are interleaved.
+// Compares the time of an iteration of PageRank on one GPU with the time of cuSPARSE's SpMV of the
+// same matrix. The program alternates between runs of PageRank and of cuSPARSE.
 //
 //   pagerank_vs_cusparse [--scale 24] [--edge-factor 16] [--seed 1] [--rounds 11] [--json FILE]
 //
-// The matrix is that of the iteration: entry (v, u) = 1 / out_degree(u) for an edge u -> v, float32
-// values, 32-bit indices. cuSPARSE multiplies this matrix by the ranks (CSR, the default algorithm
-// and ALG2, preprocessed). The iteration also adds the share of the dangling vertices, damps, and
-// divides for the next iteration. Before anything is timed, the two results are compared with each
-// other. The memory bandwidth is that of a device-to-device copy in the same run, and counts bytes
-// read and bytes written.
+// The matrix is that of the iteration: entry (v, u) = 1 / out_degree(u) for an edge u -> v, with
+// float32 values and 32-bit indices. cuSPARSE multiplies this matrix by the ranks (CSR, the default
+// algorithm and ALG2, both preprocessed). The iteration also adds the share of the dangling
+// vertices, applies the damping, and divides the ranks for the next iteration. Before anything is
+// timed, the result of the iteration is compared with cuSPARSE's result. The memory bandwidth is
+// that of a device-to-device copy in the same run. It counts the bytes that the copy reads and the
+// bytes that it writes.
 #include <cuda_runtime.h>
 #include <cusparse.h>
 
@@ -128,8 +129,8 @@ class spmv {
   float one_ = 1, zero_ = 0;
 };
 
-// Makes only the gathers: loads each column once, coalesced, and the element to which the column
-// points.
+// Makes only the gathers of an iteration: loads each column once, coalesced, and then loads the
+// element to which the column points.
 __global__ void gather_only(const uint4* __restrict__ columns, std::uint64_t quads,
                             const float* __restrict__ x, float* out) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * blockDim.x;
@@ -221,7 +222,7 @@ void compare(const settings& s) {
   spmv standard(handle, graph, CUSPARSE_SPMV_ALG_DEFAULT);
   spmv second(handle, graph, CUSPARSE_SPMV_CSR_ALG2);
 
-  // The ranks after the first iteration can be computed from cuSPARSE's product.
+  // The ranks after the first iteration follow from cuSPARSE's product.
   node.run([&] { work.enqueue_iteration(false); });
   const auto ranks = work.result(0);
   double dangling = 0;
@@ -270,8 +271,8 @@ void compare(const settings& s) {
     theirs2.push_back(c / iterations);
   }
   const double bandwidth = copy_bytes_per_s(watch);
-  // Each array moves once. The arrays are columns, offsets, degrees, and contributions.
-  // Contributions are read and written.
+  // Each array moves once: columns, offsets, degrees and contributions. Contributions are read and
+  // also written.
   const double bytes = 4.0 * static_cast<double>(edges) + 16.0 * static_cast<double>(vertices);
   const double t = median(ours);
   const double best = std::min(median(theirs), median(theirs2));

@@ -4,10 +4,10 @@
     bench/papers_moved.py [FILE]
     bench/papers_moved.py BEFORE AFTER --json FILE
 
-BEFORE and AFTER are folders with a reproduce-PAPER.json for each paper, as `interlace reproduce
-PAPER --json FILE` writes it. The second form writes all figures of both folders to FILE. The first
-form prints the table of docs/explanation/papers.md from FILE. The default FILE is
-bench/results/papers-moved.json.
+BEFORE and AFTER are folders. Each has a reproduce-PAPER.json for each paper, as `interlace
+reproduce PAPER --json FILE` writes it. The second form of the command writes all figures of both
+folders to FILE. The first form prints the table of docs/explanation/papers.md from FILE. The
+default FILE is bench/results/papers-moved.json.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 from papers_table import PAPERS, ROWS
 
 RESULTS = Path(__file__).resolve().parent / "results"
-MOST = 0.01  # figures that moved by more than this fraction are counted
+MOST = 0.01  # the table counts the figures that moved by more than this fraction
 HEAD = ("commit", "date", "seconds", "jobs")
 
 
 def numbers(before: Any, after: Any) -> bool:
-    """Return whether both figures are numbers that can be compared."""
+    """Return whether `before` and `after` are numbers that can be compared."""
     return all(isinstance(one, int | float) for one in (before, after)) and before != 0
 
 
 def joined(before: Path, after: Path) -> dict[str, Any]:
-    """Return all figures of two folders."""
+    """Return all figures of both folders."""
     papers = {}
     for paper in PAPERS:
         old, new = (
@@ -65,7 +65,9 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """Return the lines of the table: the figures of papers_table.py, and a line for each paper."""
+    """Return the lines of the table. It has the figures of papers_table.py, and one line for each
+    paper.
+    """
     lines = [
         "| paper | figure | published | before | after | after / published |",
         "|---|---|---|---|---|---|",

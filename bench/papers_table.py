@@ -3,8 +3,8 @@
 
     bench/papers_table.py [FOLDER]
 
-FOLDER has a reproduce-PAPER.json for each paper, as `interlace reproduce PAPER --json FILE` writes
-it. Without FOLDER the script reads bench/results.
+FOLDER contains a file reproduce-PAPER.json for each paper, as `interlace reproduce PAPER --json
+FILE` writes it. Without FOLDER, the script reads bench/results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PAPERS = {
 
 
 class Line(NamedTuple):
-    """A row of the table: its words, and the key of its figures in the results file."""
+    """A row of the table: its text, and the key of its figures in the results file."""
 
     words: str
     key: str

@@ -3,13 +3,13 @@
 
 The inputs of that command are small, because it must end within 45 minutes on two cores. The means
 of its figures depend on a few cases on Volta (4 GPUs) and DGX-2 (16 GPUs). This script runs these
-cases with TIMES times the rows or pixels. It also runs PageRank with the vertices of its graph in
-random order.
+cases with inputs that have TIMES times as many rows or pixels. It also runs PageRank on a graph
+whose vertices are in random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
-"links" is the speedup if the GPUs only sent the bytes that inline puts on the links. All GPUs send
-the same amount at their links' full rate. Polling may need fewer headers.
+"links" is the speedup if the GPUs did nothing but send the bytes that `inline` puts on the links,
+all GPUs the same amount at the full rate of their links. `polling` may need fewer header bytes.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def shuffled(sizes: Sizes) -> Workload:
     from interlace.data.graphs import Graph, rmat
 
     graph = rmat(sizes.pagerank_scale, given.EDGE_FACTOR, given.SEED)
-    # from a vertex to its new number
+    # maps a vertex to its new number
     order = np.random.default_rng(given.SEED).permutation(graph.rows)
     targets = order[np.repeat(np.arange(graph.rows), np.diff(graph.offsets))]
     sources = order[graph.columns]
@@ -90,14 +90,16 @@ def cases(gpus: int) -> list[Case]:
 
 
 def sent_bytes_per_s(machine: str) -> float:
-    """Return the sum of the NVLinks' bandwidths out of one GPU."""
+    """Return the sum of the bandwidths of all NVLinks that lead out of one GPU, in bytes per
+    second.
+    """
     links = [one for one in connections(load_machine(machine)) if "gpu0" in (one.a, one.b)]
     nvlinks = [one.link for one in links if one.link.protocol.startswith("nvlink")]
     return 1e9 * sum(link.bandwidth_GB_per_s for link in nvlinks)
 
 
 def figures(gpus: int, results: Results) -> dict[str, float]:
-    """Return the speedups over one GPU."""
+    """Return each mechanism's speedup over one GPU."""
     best = results.fastest(gpus, (INLINE, POLLING))
     found = {FIGURES[0]: results.speedup(best)}
     found |= {name: results.speedup(Case(gpus, name)) for name in (SERIAL_COPY, BASELINE, BOUND)}
@@ -127,7 +129,7 @@ def main() -> None:
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
     for factor in sorted(times, reverse=True):
         for gpus in gpu_counts:
-            # one workload at a time, because large workloads fill the memory
+            # Only one workload runs at a time, because large workloads fill the memory.
             for name, load in loads.items():
                 started = time.monotonic()
                 workload = load(larger(sizes[gpus], factor))
@@ -155,7 +157,7 @@ def main() -> None:
                 }
             for name, values in of.items():
                 row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
-                if name in found_on:  # the means have no such figure
+                if name in found_on:  # the means do not include this figure
                     alone = found_on[name].outcomes[Case(1, BASELINE)]
                     row["one_gpu_s"] = alone.time_s / alone.iterations
                 rows.append(row)

@@ -4,15 +4,15 @@
     bench/same_figures.py record FOLDER [--interlace COMMAND] [--only PATTERN]
     bench/same_figures.py compare BEFORE AFTER
 
-`record` makes these runs and writes the JSON of each into FOLDER. It does not make existing files
-again.
+`record` runs the commands below. It writes the JSON of each command to a file in FOLDER. If the
+file exists, `record` skips the command.
 
 - small studies of all workloads by all simulated mechanisms on three machines
 - all programs of `interlace locality`
 - the sweep of docs/example
 - `interlace reproduce PAPER --quick` of the four papers
 
-`compare` prints each value that differs, and ends with exit code 1 if there is one. It ignores
+`compare` prints each value that differs. If a value differs, the exit code is 1. `compare` ignores
 values that differ in every run: dates, commits, commands, and the time and memory of the host.
 """
 
@@ -58,14 +58,16 @@ TREATMENTS = (
 PROGRAMS = ("fir mt", "mm atax", "spmv bicg", "bs aes", "bfs pr", "km st sc")
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
 
-# The values of these keys differ between runs or builds. They are not figures.
+# The values of these keys differ between runs or builds. They are not simulated figures.
 PASSING = re.compile(
     r"^(date|commit|command|version|cpu_s|peak_rss_mb|seconds|jobs|accesses_per_cpu_s|host)$"
 )
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """Return the name of each file without its suffix, and the arguments that make the file."""
+    """Yield the name of each file without its suffix, and the arguments of the command that writes
+    the file.
+    """
     for name, options in WORKLOADS.items():
         workload = name if name == "halo-jacobi" else name.split("-")[0]
         for machine in MACHINES:
@@ -113,7 +115,7 @@ def record(folder: Path, interlace: str, only: str) -> int:
 
 
 def differences(path: str, before: Any, after: Any) -> Iterator[str]:
-    """Return a line for each value that differs."""
+    """Yield a line for each value that differs."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted({*before, *after}):
             if PASSING.match(key):
@@ -130,7 +132,7 @@ def differences(path: str, before: Any, after: Any) -> Iterator[str]:
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print the values that differ, and return their number."""
+    """Print the values that differ, and return the number of these values."""
     names = sorted({file.name for folder in (before, after) for file in folder.glob("*.json")})
     if not names:
         raise SystemExit(f"same_figures.py: there are no files in {before} and {after}")

@@ -5,14 +5,14 @@
 
 BEFORE and AFTER are files with device code: an object, a library, a module, a program or a cubin.
 The script compares the registers and the instructions of every kernel of one architecture. It
-counts kernels whose instructions are the same word for word. It also counts kernels that use the
-same registers, and each opcode as often as before. It prints every other kernel. If only one build
-has a kernel of some name, the script looks in the other build for a kernel with the same
-instructions and another name. The exit code is 1 if a kernel differs or is missing, and 2 if
-nothing can be compared.
+counts the kernels whose instructions are identical in both files. It also counts the kernels that
+use the same registers, and use each opcode equally often in both files. It prints every other
+kernel. If only one file has a kernel of some name, the script looks in the other file for a kernel
+with another name and the same instructions. The exit code is 1 if a kernel differs or is missing,
+and 2 if nothing can be compared.
 
-The script needs cuobjdump. It looks in PATH, in CUOBJDUMP, and in the package
-nvidia-cuda-cuobjdump.
+The script needs cuobjdump. It looks for cuobjdump in PATH, in the variable CUOBJDUMP, and in the
+package nvidia-cuda-cuobjdump.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OPCODE = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][\w.]*)")
 ARCHITECTURE = re.compile(r"^arch = (sm_\w+)")
 RESOURCES = re.compile(r"^\s*Function (\S+):$")
 REGISTERS = re.compile(r"\bREG:(\d+)")
-# nvcc names the anonymous namespace of a source after the source file and a hash of it.
+# nvcc names the anonymous namespace of a source file after the file and a hash of it.
 ANONYMOUS = re.compile(r"\d+_GLOBAL__N__[0-9a-f]{8}_\d+_\w+?_[0-9a-f]{8}(?:_\d+)?(?=\d|E)")
 
 
@@ -46,14 +46,14 @@ class Code(NamedTuple):
     instructions: tuple[str, ...]
 
     def opcodes(self) -> tuple[int, frozenset[tuple[str, int]]]:
-        """Return the registers, and the count of each opcode except NOP, which only pads a kernel's
-        end.
+        """Return the number of registers, and the count of each opcode except NOP. NOP only pads
+        the end of a kernel.
         """
         names = [match[1] for line in self.instructions if (match := OPCODE.match(line))]
         return self.registers, frozenset(Counter(n for n in names if n != "NOP").items())
 
 
-# kernels by name; several sources can have the same kernel of a template
+# maps the name of a kernel to its code; several source files can compile the same template kernel
 Kernels = dict[str, list[Code]]
 
 
@@ -63,7 +63,7 @@ def plain(name: str) -> str:
 
 
 def registers_of(listing: str, arch: str) -> dict[str, list[int]]:
-    """Return the registers of each kernel in the output of `cuobjdump -res-usage`."""
+    """Return the number of registers of each kernel in the output of `cuobjdump -res-usage`."""
     found: dict[str, list[int]] = defaultdict(list)
     current, name = "", ""
     for line in listing.splitlines():
@@ -95,7 +95,7 @@ def instructions_of(listing: str, arch: str) -> dict[str, list[tuple[str, ...]]]
 
 
 def kernels_of(sass: str, usage: str, arch: str) -> Kernels:
-    """Return all kernels of an architecture, with their registers."""
+    """Return all kernels of an architecture, with their registers and instructions."""
     registers = registers_of(usage, arch)
     return {
         name: sorted(
@@ -118,10 +118,10 @@ class Comparison(NamedTuple):
 
 
 def compare(before: Kernels, after: Kernels) -> Comparison:
-    """Compare kernels with the same name, then the remaining kernels by their instructions."""
+    """Compare kernels with the same name first, and the remaining kernels by their instructions."""
     result = Comparison([], [], [], [], [], [])
     for name in sorted(before.keys() & after.keys()):
-        # A template in several sources is one kernel, however often it was compiled.
+        # If several source files compile the same template kernel, it counts as one kernel.
         old, new = set(before[name]), set(after[name])
         if old == new:
             result.same.append(name)

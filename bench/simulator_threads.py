@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Measures the wall time of one simulation by its number of threads.
+"""Measures the wall time of one simulation with different numbers of threads.
 
     bench/simulator_threads.py [--threads 1,4,16] [--sizes quick,larger] [--workloads NAMES]
                                [--limit SECONDS] [--json FILE]
 
 The workloads are those of `interlace bench simulator`, on 16 GPUs with stores by kernels
-(`inline`). They run with the quick inputs of 16 GPUs first, and then with larger inputs as far as
-the limit allows. Each row is the faster of two runs, or a single run if it takes more than three
-seconds. The file is written after each row. The script ends with exit code 1 if two numbers of
-threads give different bits.
+(`inline`). All workloads run with the quick inputs for 16 GPUs first. They then run with larger
+inputs until the limit is reached. Each row is the faster of two runs. If the first run takes more
+than three seconds, there is no second run. The script writes the file after each row. It ends with
+exit code 1 if two numbers of threads give different bits.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def bits_of(outcome: Outcome) -> str:
 
 
 def measure(core: Any, machine: Any, workload: Any, threads: int) -> tuple[float, Outcome]:
-    """Return the seconds of a run, and its outcome."""
+    """Return the duration of a run in seconds, and its outcome."""
     best = None
     while True:
         began = time.perf_counter()
@@ -65,7 +65,7 @@ def measure(core: Any, machine: Any, workload: Any, threads: int) -> tuple[float
 
 
 def write(asked: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    """Write the rows so far, if the user asked for a file."""
+    """Write the rows that exist so far, if the user asked for a file."""
     if not asked.json:
         return
     head = {"format": 1, **provenance(), "machine": MACHINE,

@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# Runs studies of PROACT's workloads on 4 GPUs. Each workload has sizes at which copies take about
-# 30, 50 and 70 % of bulk-copy's time on 4 x H200, and a size at which latency decides. In X-ray CT,
-# copies never take more than about 40 %, because the update of the image takes as long. On 2 GPUs,
-# each study has the name of the study on 4 GPUs that it resembles. There each GPU sends to one GPU
-# instead of three, and copies take 10 to 70 %.
+# Runs studies of PROACT's workloads on 4 GPUs. Most workloads have three sizes, at which copies
+# take about 30, 50 and 70 % of bulk-copy's time on 4 x H200, and a small size at which latency
+# decides. In X-ray CT, copies never take more than about 40 %, because the update of the image
+# takes as long. Each study on 2 GPUs has the name of the study on 4 GPUs that it resembles. On 2
+# GPUs, each GPU sends to one GPU instead of three, and copies take 10 to 70 %.
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt for each study
 #                                       whose name matches PATTERN
 #
-# `split` is tried with 2, 4 and 8 ranges. On 2 x H200, 2 ranges are the fastest in every study.
+# `split` is tried with 2, 4 and 8 ranges. On 2 x H200, 2 ranges are fastest in every study.
 #
 # Variables, with their defaults in brackets:
-# GPUS (4)       4 or 2
-# INTERLACE (.venv/bin/interlace)  the command
+# GPUS (4)       the number of GPUs, 4 or 2
+# INTERLACE (.venv/bin/interlace)  the command `interlace`
 # LIMIT (300)    seconds that a study may take, including its wait for the GPUs
 # AT_ONCE (4)    studies that prepare and verify at the same time; they take turns on the GPUs
 #
-# The exit code is 1 if a study failed or no study has such a name. A line says which.
+# The exit code is 1 if a study failed or if PATTERN matches no study. A message names the reason.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 

@@ -3,8 +3,9 @@
 
     bench/studies_table.py [FOLDER | GPUS]
 
-FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. GPUS (2xh200) selects
-the files study-NAME-GPUS.json of bench/results. A study without a file has no row.
+FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. Instead of FOLDER, GPUS
+(default: 2xh200) selects the files study-NAME-GPUS.json of bench/results. A study without a file
+has no row.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ SHOWN = (*COMPARED, "polling", "inline")
 
 
 def rows_of(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the row of one GPU, and the rows of two GPUs by mechanism."""
+    """Return the row of one GPU, and a dict from each mechanism to its row of two GPUs."""
     one = next(row for row in document["rows"] if row["gpus"] == 1)
     return one, {row["mechanism"]: row for row in document["rows"] if row["gpus"] == 2}
 
@@ -64,7 +65,9 @@ def line(words: str, document: dict[str, Any]) -> str:
 
 
 def table(files: dict[str, Path]) -> list[str]:
-    """Return the table's lines, and sentences about all rows. `files` has the files of ROWS."""
+    """Return the lines of the table, followed by sentences about all rows. `files` maps the names
+    in ROWS to files.
+    """
     found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
     titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
     lines = [

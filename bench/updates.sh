@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Simulates random updates on machines of four GPUs, for bench/updates_table.py:
+# Simulates random updates on machines of four GPUs. bench/updates_table.py reads the results.
 #
-#   bench/updates.sh [FOLDER]     writes updates-MACHINE-OPERATION.json; by default to bench/results
+#   bench/updates.sh [FOLDER]     writes updates-MACHINE-OPERATION.json into FOLDER (bench/results)
 set -euo pipefail
 folder=${1:-$(dirname "${BASH_SOURCE[0]}")/results}
 for machine in 4x-volta-nvlink2 4x-gv100-pcie4 hgx-h200-4; do

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of docs/how-to/scattered-updates.md: updates of tables by bins and by others.
+"""Prints the tables of docs/how-to/scattered-updates.md: updates by bins and by other methods.
 
 bench/updates_bench_table.py gpu|host [FOLDER]
 

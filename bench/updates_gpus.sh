@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Measures updates of partitioned arrays on several GPUs, for bench/updates_gpus_table.py:
+# Measures updates of partitioned arrays on several GPUs. bench/updates_gpus_table.py reads the
+# results.
 #
-#   bench/updates_gpus.sh NAME GPUS [FOLDER]   writes updates-NAME-STUDY.json, NAME such as 2xh200; by
-#                                              default to bench/results
+#   bench/updates_gpus.sh NAME GPUS [FOLDER]   writes updates-NAME-STUDY.json into FOLDER
+#                                              (bench/results); a NAME is, for example, 2xh200
 #
-# INTERLACE (interlace)  the command
+# INTERLACE (interlace)  the command `interlace`
 # LIMIT (600)            seconds that one study may take; later studies run even if one fails
-# STUDIES                the names of some of the studies, instead of all
-# MECHANISMS (bulk-copy,inline,packed,nccl)
+# STUDIES                the names of the studies to run (all)
+# MECHANISMS (bulk-copy,inline,packed,nccl)  the mechanisms to compare
 set -uo pipefail
 name=$1
 gpus=$2
@@ -24,7 +25,7 @@ study() { # STUDY words...
   echo "$of: exit code $code, $((SECONDS - start)) s"
   [ "$code" -eq 0 ] || failed=1
 }
-# The tables of these fit in the L2 of each GPU.
+# The tables of the following studies fit in the L2 of each GPU.
 study histogram histogram --size 4194304 --keys 4194304 --skew 0 --iterations 4
 study histogram-skewed histogram --size 4194304 --keys 4194304 --iterations 4
 study histogram-long histogram --size 4194304 --keys 16777216 --skew 0 --iterations 1
@@ -32,7 +33,7 @@ study random-access random-access --size 2097152 --iterations 1
 study embedding embedding --iterations 4
 study pagerank pagerank --rmat 20 --kernel push --iterations 5
 study sssp sssp --rmat 20 --kernel push
-# The parts of these are larger.
+# The parts of the following studies are larger than the L2 of a GPU.
 study histogram-large histogram --size 67108864 --keys 16777216 --skew 0 --iterations 1
 study random-access-large random-access --size 33554432 --iterations 1
 exit "$failed"

@@ -29,7 +29,7 @@ def main() -> None:
             updates = study["data"]["updates"]
             rows = {row["mechanism"]: row for row in study["rows"] if row["gpus"] > 1}
             for name, row in rows.items():
-                # Three of four updates go to another GPU, because there are four GPUs.
+                # There are four GPUs, so three of four updates go to another GPU.
                 wire = sum(row["wire"].values()) / (updates * (1 - 1 / row["gpus"]))
                 gain = rows["inline"]["time_s"] / row["time_s"]
                 cells = (

@@ -15,7 +15,7 @@ SIZES = ("small", "medium")
 
 
 def rows_of(when: str) -> list[dict[str, Any]]:
-    """Return the rows of the files of all sizes."""
+    """Return the rows of the results files of all sizes. `when` is a part of their names."""
     files = (FOLDER / f"calibrate-workloads-{size}-{when}h200.json" for size in SIZES)
     return [row for file in files for row in json.loads(file.read_text(encoding="utf-8"))["rows"]]
 

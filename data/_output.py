@@ -1,4 +1,4 @@
-"""Shared code of the scripts in this folder: deterministic files, and errors in one sentence."""
+"""Code that the scripts in this folder share: deterministic files, and errors in one sentence."""
 
 from __future__ import annotations
 
@@ -17,23 +17,20 @@ class ScriptError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one sentence what is wrong with an option, and ends with exit code
-    2.
-    """
+    """A parser that describes a wrong option in one sentence, and then ends with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; --help shows the options.\n")
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write ASCII text. If the name ends in .gz, the text is gzip-packed. The file appears as a
-    whole or not at all.
+    """Write ASCII text. Either the whole file appears, or no file.
 
-    The packed bytes have neither name nor time. The same text and zlib therefore give the same
-    bytes. Raises OSError.
+    If the name ends in .gz, the text is compressed with gzip. The compressed file contains neither
+    its name nor the time, so the same text and the same zlib give the same bytes. Raises OSError.
     """
-    # The temporary file is next to the target, so that the last step is a rename. mkstemp makes the
-    # file private.
+    # The temporary file is in the folder of the target, so that the last step is a rename. mkstemp
+    # gives the temporary file private permissions.
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     unfinished = Path(name)
     try:
@@ -51,7 +48,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def run(main: Callable[[], None]) -> NoReturn:
-    """Call main and exit with 0, with 2 and one sentence after an error, or with 130 after
+    """Call main. Then exit with 0; or with 2 and one sentence after an error; or with 130 after
     Ctrl-C.
     """
     try:

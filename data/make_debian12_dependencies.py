@@ -8,23 +8,24 @@ The index is `dists/bookworm/main/binary-amd64/Packages` of any Debian mirror, p
 Without a file the script reads the local apt lists. On Debian 12, `apt-get update` fetches these
 lists.
 
-Each name of a package in the index is a vertex. Vertices are numbered from 1 in byte order of the
-names. (If the index has several versions of a package, its vertex has the relations of all
-versions.)
+Each package name in the index is a vertex. Vertices are numbered from 1 in byte order of the names.
+If the index has several versions of a package, they share one vertex. This vertex has the relations
+of all versions.
 
-There is an edge i -> j when package i needs package j by its Pre-Depends or Depends:
+There is an edge i -> j if the Pre-Depends or Depends of package i require package j:
 
-- Each comma-separated clause of the two fields gives at most one edge. Version limits (`>= 2.36`)
-  and qualifiers of architecture (`:any`) are ignored.
-- Alternatives (`a | b | c`) stand for the first of them, from left to right, that resolves. apt
-  also installs this one if nothing else decides.
+- Each comma-separated clause of Pre-Depends and Depends gives at most one edge. Version limits
+  (`>= 2.36`) and qualifiers of architecture (`:any`) are ignored.
+- Alternatives (`a
+b
+c`) stand for the first of them, from left to right, that resolves. apt
 - A name resolves to the package of that name. If there is no such package, the name is virtual. It
   then resolves to the first package, in byte order, whose Provides lists the name.
 - A clause in which nothing resolves gives no edge. The shipped graph has two such clauses.
 - A clause that the package itself satisfies (by its Provides) gives no edge. Several clauses that
   lead to the same package give one edge.
 
-Recommends, Suggests, Conflicts and the like are ignored.
+The script ignores Recommends, Suggests, Conflicts and all other fields.
 
 The output is Matrix Market, coordinate pattern general, entries sorted by row and column. The same
 index gives the same bytes.
@@ -65,15 +66,17 @@ class Package:
 class DependencyGraph:
     """The graph, and counts of the special cases in its clauses."""
 
-    names: list[str]  # names[i] is vertex i + 1
+    names: list[str]  # names[i] is the package of vertex i + 1
     edges: list[tuple[int, int]]  # 1-based, ascending, no duplicates
     virtual: int = 0  # clauses that resolved through a provider
     unresolved: int = 0  # clauses in which nothing resolved
-    own: int = 0  # clauses that their own package satisfies
+    own: int = 0  # clauses that the package with the clause itself satisfies
 
 
 def read_index(path: Path) -> bytes:
-    """Read the text of an index file. Its first bytes show whether it is plain, gzip or xz."""
+    """Read the text of an index file. The first bytes of the file show whether it is plain, gzip or
+    xz.
+    """
     data = path.read_bytes()
     try:
         if data.startswith(GZIP_MAGIC):
@@ -112,7 +115,9 @@ def _output_of(command: list[str]) -> bytes:
 
 
 def parse_index(text: str) -> dict[str, Package]:
-    """Return the packages of an index by name. Raise ScriptError with the line's number."""
+    """Return the packages of an index by name. Raise ScriptError with the number of the wrong
+    line.
+    """
     packages: dict[str, Package] = {}
     for stanza, number in _stanzas(text):
         name = stanza.get("Package", "").strip()
@@ -133,7 +138,9 @@ def parse_index(text: str) -> dict[str, Package]:
 
 
 def _stanzas(text: str) -> Iterator[tuple[dict[str, str], int]]:
-    """Yield the fields of each entry that the graph needs, and the number of its first line."""
+    """Yield, for each entry, the fields that the graph needs and the number of the entry's first
+    line.
+    """
     stanza: dict[str, str] = {}
     first = 0
     key = ""
@@ -172,7 +179,7 @@ def _name(relation: str, package: str) -> str:
 
 
 def resolve(packages: dict[str, Package]) -> DependencyGraph:
-    """Make the dependency graph by the rules at the top of this file."""
+    """Make the dependency graph by the rules in this file's docstring."""
     names = sorted(packages)
     vertex = {name: i for i, name in enumerate(names, start=1)}
     provider: dict[str, int] = {}
@@ -199,7 +206,7 @@ def resolve(packages: dict[str, Package]) -> DependencyGraph:
 
 
 def matrix_market(graph: DependencyGraph, digest: str) -> str:
-    """Return the graph as Matrix Market text; `digest` is the index's SHA-256."""
+    """Return the graph as Matrix Market text. `digest` is the SHA-256 of the index."""
     head = (
         "%%MatrixMarket matrix coordinate pattern general\n"
         "% Debian 12 (bookworm) main amd64: package i needs package j (Pre-Depends, Depends)\n"

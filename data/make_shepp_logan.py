@@ -6,14 +6,14 @@
 
 The phantom consists of ten ellipses on the square -1 <= x, y <= 1 (L. A. Shepp and B. F. Logan,
 "The Fourier reconstruction of a head section", IEEE Transactions on Nuclear Science 21 (1974)
-21-43, Table 1). As in most programs, the grey levels have a contrast that the eye can see (P. A.
-Toft, "The Radon transform", PhD thesis, Technical University of Denmark, 1996, Table B.3).
-`--contrast original` takes the levels of Shepp and Logan. A pixel is the sum of the levels of all
-ellipses that contain its centre.
+21-43, Table 1). By default the grey levels have a contrast that the eye can see, as in most
+programs (P. A. Toft, "The Radon transform", PhD thesis, Technical University of Denmark, 1996,
+Table B.3). `--contrast original` selects the levels of Shepp and Logan. A pixel is the sum of the
+levels of all ellipses that contain its centre.
 
-The output is a Matrix Market array (dense, real, general, column after column). Row r and column c
-of the image are at x = (2 c + 1) / size - 1, y = 1 - (2 r + 1) / size, so row 0 is the top of the
-head. The sums are integers, in hundredths. The same options give the same bytes.
+The output is a Matrix Market array (dense, real, general, column after column). The pixel in row r
+and column c of the image is at x = (2 c + 1) / size - 1, y = 1 - (2 r + 1) / size, so row 0 is the
+top of the head. The sums are integers, in hundredths. The same options give the same bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ LARGEST = 4096
 
 @dataclass(frozen=True)
 class Ellipse:
-    """An ellipse. Lengths are in half sides of the square, and levels in hundredths."""
+    """An ellipse. Lengths are in units of half a side of the square, and levels are in
+    hundredths.
+    """
 
     x: float
     y: float
@@ -59,7 +61,9 @@ ELLIPSES = (
 
 
 def phantom(size: int, contrast: str = "modified") -> NDArray[np.int64]:
-    """Return the image in hundredths: size x size, [row from the top, column from the left]."""
+    """Return the image in hundredths, as an array of size x size. Its indices are the row from the
+    top and the column from the left.
+    """
     centres = (2 * np.arange(size) + 1) / size - 1
     x, y = centres[np.newaxis, :], -centres[:, np.newaxis]
     image = np.zeros((size, size), dtype=np.int64)

@@ -8,12 +8,13 @@ three-dimensional CT array", Medical Physics 12 (1985) 252-255, in two dimension
 pixel grid cut a ray into pieces. The middle of a piece shows in which pixel the piece lies.
 
 The image has size x size pixels of side 1. Its centre is the origin, and y points upwards. Pixel
-(r, c) is in row r from the top and column c from the left, both counted from 0. It is column r *
-size + c of the matrix. The matrix times the phantom of make_shepp_logan.py, row after row, is
-therefore a sinogram. Row a * bins + b of the matrix is the ray x cos(t) + y sin(t) = b - (bins - 1)
-/ 2 with t = a * 180 / angles degrees. The bins are 1 apart. The default number of bins is the
-smallest even number that sees the whole image. No ray then lies on a grid line. (With an odd
-number, some rays lie on grid lines. These rays belong to the pixels above or to the right.)
+(r, c) is in row r from the top and column c from the left, both counted from 0. Column r * size + c
+of the matrix belongs to this pixel. If the phantom of make_shepp_logan.py is written as a vector,
+row after row, the product of the matrix and this vector is therefore a sinogram. Row a * bins + b
+of the matrix is the ray x cos(t) + y sin(t) = b - (bins - 1) / 2 with t = a * 180 / angles degrees.
+The bins are 1 apart. The default number of bins is the smallest even number that sees the whole
+image. With an even number, no ray lies on a grid line. With an odd number, some rays lie on grid
+lines. These rays belong to the pixels above or to the right.
 
 An entry is the length of the ray in the pixel, rounded to 7 decimals. The rounding error is below
 half of float32's spacing at 1. Entries that round to 0 are left out.
@@ -43,8 +44,8 @@ def default_bins(size: int) -> int:
 
 
 def direction(angle: int, angles: int) -> tuple[float, float]:
-    """Return cosine and sine of an angle in half a turn of `angles` angles; exact at 0 and 90
-    degrees.
+    """Return the cosine and the sine of angle number `angle` out of `angles` in half a turn. They
+    are exact at 0 and 90 degrees.
     """
     if 2 * angle == angles:
         return 0.0, 1.0
@@ -55,7 +56,7 @@ def direction(angle: int, angles: int) -> tuple[float, float]:
 def project(
     size: int, cosine: float, sine: float, bins: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Return the entries of one angle, unsorted: bin, column and length (in pixel sides)."""
+    """Return the entries of one angle, unsorted: bin, column, and length in pixel sides."""
     half = size / 2
     distance = np.arange(bins) - (bins - 1) / 2  # distance of each ray from the origin
     lines = np.arange(size + 1) - half

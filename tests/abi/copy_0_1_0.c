@@ -1,6 +1,6 @@
-/* The interface of interlace/copy.h as 0.1.0 has it: functions, values and layouts. It is never
- * changed; later versions may add to the interface. The compiler checks types, values and
- * layouts, and the linker checks the symbols. */
+/* The interface of interlace/copy.h in version 0.1.0: functions, values and layouts. Nobody may
+ * change this file, but later versions may add to the interface. The compiler checks types, values
+ * and layouts. The linker checks the symbols. */
 #include <interlace/copy.h>
 #include <stddef.h>
 #include <stdio.h>

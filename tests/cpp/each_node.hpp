@@ -1,4 +1,5 @@
-// The nodes that need no GPU, for tests that run in the same way on all of them.
+// Tests that run in the same way on both nodes that need no GPU: the host node and a simulated
+// node.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,9 +30,9 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// Runs `body` with one and with three GPUs under every simulated mechanism. Also runs it with two
-// and with four GPUs and the other warp width under one mechanism. Calls body(node, devices, width,
-// mechanism).
+// Calls body(node, devices, width, mechanism) with one GPU for one mechanism, with three GPUs for
+// each simulated mechanism that moves regions, and with two and four GPUs and warps of 64 lanes for
+// one mechanism.
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {

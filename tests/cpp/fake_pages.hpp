@@ -1,6 +1,6 @@
-// Reserved addresses, and physical memory that is mapped to them, for stand-ins of the driver. The
-// physical memory is in files in memory, so contents stay while they are not mapped. An access to
-// addresses without memory ends the program.
+// Reserved addresses, and physical memory that is mapped to these addresses, for stand-ins of the
+// driver. The physical memory is in memory files, so its contents stay while it is not mapped. An
+// access to addresses without memory ends the program.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,7 +24,7 @@ class pages {
     int gpu = 0;
   };
 
-  // The number of bytes of physical memory that a GPU has.
+  // The number of bytes of physical memory of each GPU.
   std::size_t capacity = std::size_t{1} << 30;
 
   int reserve(address* made, std::size_t bytes) {
@@ -54,8 +54,8 @@ class pages {
     physical_[last_] = {file, bytes, gpu};
     return success;
   }
-  // Frees physical memory. Refuses to free mapped memory, because real drivers would keep such
-  // memory until it is unmapped.
+  // Frees physical memory. Refuses to free memory that is still mapped, because a real driver would
+  // keep such memory until it is unmapped.
   int release(unsigned long long handle) {
     const auto found = physical_.find(handle);
     if (found == physical_.end()) return invalid_value;
@@ -75,7 +75,7 @@ class pages {
     mapped_[at] = {bytes, handle, found->second.gpu};
     return success;
   }
-  // Gives access to mapped memory. Without access the memory cannot be used.
+  // Gives access to mapped memory. Nobody can use the memory before this call.
   int set_access(address at, std::size_t bytes) {
     const auto found = mapped_.find(at);
     if (found == mapped_.end() || found->second.bytes != bytes) return invalid_value;

@@ -1,5 +1,5 @@
-// Library calls on the reference node and the simulated node. The tests check the calls' order in
-// the stream and their duration.
+// Library calls on the reference node and on the simulated node. The tests check the place of a
+// call in the order of its stream, and its duration.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -91,7 +91,7 @@ TEST(library_call, takes_the_time_of_its_memory_traffic_or_operations) {
   }
 }
 
-// Data that arrives during the call uses the same memory.
+// Data that arrives during the call shares the memory bandwidth with the call.
 TEST(library_call, shares_the_memory_with_transfers) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const auto call_time = [&](std::uint64_t copied) {

@@ -21,7 +21,7 @@
 namespace interlace::activities_tests {
 namespace {
 
-// Tests with a folder for sockets that only this user may enter.
+// Tests that run with a socket folder that only this user may enter.
 class activities : public testing::Test {
  public:
   activities() {
@@ -29,7 +29,7 @@ class activities : public testing::Test {
     if (mkdtemp(made.data()) == nullptr) throw std::runtime_error("no folder");
     folder_ = made;
     setenv("XDG_RUNTIME_DIR", made.c_str(), 1);  // NOLINT: no other thread runs
-    (void)std::signal(SIGQUIT, SIG_DFL);         // a shell may have started the tests in background
+    (void)std::signal(SIGQUIT, SIG_DFL);         // a background job of a shell ignores SIGQUIT
   }
   ~activities() override {
     unsetenv("XDG_RUNTIME_DIR");  // NOLINT: no other thread runs
@@ -44,7 +44,7 @@ class activities : public testing::Test {
   std::filesystem::path name() const {
     return folder_ / "interlace-ps" / (std::to_string(getpid()) + ".socket");
   }
-  // The answer of the process. The text is empty if nobody listens.
+  // The text that the process answers, or an empty text if no process listens.
   std::string answer() const {
     const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
@@ -104,7 +104,7 @@ TEST_F(activities, take_the_name_of_a_killed_process_and_of_nobody_else) {
     const shown_activity one([] { return activity{"x"}; });
     EXPECT_TRUE(std::filesystem::exists(name()));
   }
-  EXPECT_EQ(answer(), "");  // the other socket is closed, but its name is still there
+  EXPECT_EQ(answer(), "");  // the other socket is closed, but its name still exists
   const shown_activity one([] { return activity{"y"}; });
   EXPECT_NE(answer().find(R"("what": "y")"), std::string::npos);
 }

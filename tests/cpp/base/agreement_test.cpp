@@ -13,8 +13,8 @@
 namespace interlace::agreement_tests {
 namespace {
 
-// Runs f(rank, gather) for each rank, in one thread for each rank. Returns each rank's error
-// message, which is empty if there is no error.
+// Runs f(rank, gather) in one thread for each rank. Returns each rank's error message. The message
+// is empty if the rank had no error.
 template <class F>
 std::vector<std::string> as_ranks(std::uint32_t size, const F& f) {
   std::vector<std::string> values(size);

@@ -1,4 +1,4 @@
-// Tests of the sentences that say that a driver or a GPU is missing or too old.
+// Tests of the messages about a driver or a GPU that is missing or too old.
 #include "base/driver_needs.hpp"
 
 #include <gtest/gtest.h>

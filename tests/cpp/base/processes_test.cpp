@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Runs rank 1 in a separate process. That process exits with 0 if `child` returns true.
+// Runs rank 1 in a separate process. That process exits with code 0 if `child` returns true.
 class pair_of_processes {
  public:
   explicit pair_of_processes(const std::function<bool(peer_processes&)>& child) {

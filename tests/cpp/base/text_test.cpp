@@ -1,4 +1,4 @@
-// Tests of texts that people write in several forms, and of files of the system.
+// Tests of the readers of sizes and words that users write, and of the reader of system files.
 #include <gtest/gtest.h>
 
 #include <cstdint>

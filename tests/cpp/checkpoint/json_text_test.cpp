@@ -16,7 +16,7 @@ std::string string_of(std::string_view text) {
   return read;
 }
 
-// The position of the byte at which the reader refuses a value.
+// Returns the position of the byte at which the reader refuses a value.
 std::size_t refused(std::string_view text) {
   try {
     json_text json(text);

@@ -41,7 +41,8 @@ std::vector<segment> random_segments(std::mt19937_64& random) {
 
 using byte_run = std::tuple<std::uint32_t, int, std::uint64_t, std::uint64_t, std::uint64_t>;
 
-// The maximal runs of bytes, each with file, GPU, offset, address and size.
+// Joins adjacent bytes to runs as long as possible. Each run has its file, GPU, offset, address and
+// size.
 std::vector<byte_run> runs(std::vector<segment> of) {
   std::erase_if(of, [](const segment& s) { return s.bytes == 0; });
   std::sort(of.begin(), of.end(), [](const segment& a, const segment& b) {
@@ -68,13 +69,13 @@ void check(const std::vector<segment>& segments, const cut& how) {
   for (const segment& s : segments) bytes += s.bytes;
   ASSERT_EQ(made.bytes, bytes);
 
-  // every byte is moved once, to its place
+  // The parts move every byte once, to its place.
   const std::vector<segment> parts(made.parts.begin(), made.parts.end());
   ASSERT_EQ(runs(parts), runs(segments));
 
   std::size_t next_part = 0;
   std::size_t next_piece = 0;
-  // If the next piece has several parts, the number of its parts that were met.
+  // the number of parts of the next piece that the loop has passed, if that piece has several parts
   std::uint32_t shared = 0;
   std::map<int, std::pair<std::uint32_t, std::uint64_t>> reached;
   for (std::size_t c = 0; c < made.chunks.size(); ++c) {
@@ -188,7 +189,7 @@ TEST(layout, gives_small_parts_a_piece_in_common) {
   EXPECT_EQ(made.pieces[1].part, 10U);
   EXPECT_EQ(made.pieces[1].parts, 10U);
   EXPECT_EQ(made.pieces[1].bytes, 1000U);
-  // A checksum belongs to one tensor, so no piece may have bytes of several tensors.
+  // A checksum belongs to one tensor, so a piece must not have bytes of several tensors.
   EXPECT_EQ(lay_out(rows, {1 << 20, 4000, true}).pieces.size(), 100U);
 }
 
@@ -201,7 +202,8 @@ TEST(layout, puts_together_what_follows_in_memory) {
   EXPECT_EQ(made.parts[2].slot_offset, slot_alignment);
 }
 
-// Each of two GPUs gets half of the data. Neither must wait for the end of the other's transfer.
+// Each of two GPUs gets half of the data. No GPU must wait until the transfer to the other GPU has
+// ended.
 TEST(layout, lets_gpus_take_turns) {
   std::vector<segment> halves{{0, 0, 8 << 20, 1 << 20, 0, 0}, {0, 8 << 20, 8 << 20, 1 << 30, 1, 1}};
   const layout made = lay_out(halves, {1 << 20, 1 << 20, false});

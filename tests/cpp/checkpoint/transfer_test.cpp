@@ -51,8 +51,8 @@ class memory_file {
   int descriptor_;
 };
 
-// A carrier that copies only when done() is called for the third time. It fails if the test asks
-// for it.
+// A carrier that copies only when done() is called for the third time. It fails if the test sets
+// `fails_at`.
 class late_carrier : public carrier {
  public:
   late_carrier(std::uint32_t slots, std::uint64_t bytes)
@@ -83,7 +83,7 @@ class late_carrier : public carrier {
       char* there = reinterpret_cast<char*>(p.address);
       std::memcpy(s.to_gpu ? there : in_slot, s.to_gpu ? in_slot : there, p.bytes);
     }
-    // The slot's contents are spoiled, so that a later read of the slot gets wrong data.
+    // Spoils the contents of the slot, so that a later read of the slot gets wrong data.
     if (s.to_gpu) std::memset(slot(number, 0), 0xee, bytes_);
     s.moving = false;
     return true;
@@ -100,7 +100,7 @@ class late_carrier : public carrier {
   std::atomic<bool> lost{false};
   std::atomic<int> asked{0};
   std::atomic<bool> abandoned{false};
-  std::atomic<int> fails_at{-1};  // number of the send or fetch that fails
+  std::atomic<int> fails_at{-1};  // the number of the send or fetch that fails
   std::atomic<int> calls{0};
 
  private:
@@ -331,7 +331,7 @@ TEST(transfer, ends_when_the_caller_asks_for_it) {
   EXPECT_EQ(gpus.under_way(), 0U);
 }
 
-// Adds the segments of a file in batches. Every tensor is a separate batch.
+// Adds the segments of a file to the reader. Every tensor is a separate batch.
 std::vector<std::size_t> add_all(reader& to, const checkpoint_of& of) {
   std::vector<std::size_t> batches;
   for (segment s : of.segments) {
@@ -365,7 +365,7 @@ TEST(reader, gives_batches_in_any_order) {
   }
 }
 
-// Tensors that are added later are read by threads that had run out of work.
+// Threads that had run out of work read the tensors that are added later.
 TEST(reader, takes_more_after_a_wait) {
   const std::string bytes = random_bytes(16 + 300'000, 1);
   const memory_file of(bytes);
@@ -386,7 +386,7 @@ TEST(reader, takes_more_after_a_wait) {
   EXPECT_TRUE(reading.done(a.segments.size()));
 }
 
-// The number of a file's pages that are in the page cache.
+// Returns how many pages of a file are in the page cache.
 std::size_t resident(int descriptor, std::size_t bytes) {
   void* const mapped = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, descriptor, 0);
   EXPECT_NE(mapped, MAP_FAILED);
@@ -397,7 +397,7 @@ std::size_t resident(int descriptor, std::size_t bytes) {
       std::count_if(there.begin(), there.end(), [](unsigned char page) { return page % 2 == 1; }));
 }
 
-// The file is on a disk, because a file system in memory may lack direct reads.
+// The test file is on a disk, because a file system in memory may lack direct reads.
 TEST(reader, reads_around_the_page_cache) {
   std::string name = (std::filesystem::temp_directory_path() / "interlace-direct-XXXXXX").string();
   const int descriptor = mkstemp(name.data());
@@ -439,13 +439,14 @@ TEST(reader, reads_around_the_page_cache) {
   checkpoint_of a(300'000, {0}, 0, 1);
   page_carrier gpus(3, 5 * page_bytes);
   transfer_options how = quick(3);
-  how.piece_bytes = 2 * page_bytes;  // smaller pieces would read the same pages
+  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two reads would read the same page
   how.direct = true;
   reader reading({{descriptor, "a.safetensors"}}, &gpus, how);
   const std::size_t batch = reading.add(a.segments);
   EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }),
             "a.safetensors was truncated while it was read: it ends at byte 100000");
-  reading.close();  // ends the reads before the file ends that the reader's threads may still read
+  // The reader's threads may still read the file. close() waits until these reads have ended.
+  reading.close();
   close(descriptor);
 }
 
@@ -457,7 +458,7 @@ TEST(reader, says_why_it_uses_the_page_cache) {
   checkpoint_of a(300'000, {0}, 0, 1);
   late_carrier gpus(3, 3 * page_bytes);
   transfer_options how = quick(3);
-  how.piece_bytes = 2 * page_bytes;  // smaller pieces would read the same pages
+  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two reads would read the same page
   how.direct = true;
   reader closed({{-1, "b.safetensors"}}, &gpus, how);
   EXPECT_EQ(closed.direct_problem(), "b.safetensors: No such file or directory");
@@ -507,7 +508,7 @@ TEST(reader, keeps_its_first_error) {
             "a.safetensors was truncated while it was read: it ends at byte 100000");
 }
 
-// A binding closes the reader first, then frees the carrier, and frees the reader last.
+// A binding closes the reader first, then frees the carrier, and then frees the reader.
 TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);
@@ -524,8 +525,8 @@ TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
   gpus.reset();
 }
 
-// An exception that the caller's function throws is thrown only once, because it belongs to the
-// caller.
+// If the caller's function throws an exception, the reader passes the exception on only once,
+// because it belongs to the caller.
 TEST(reader, stops_where_the_caller_throws) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);

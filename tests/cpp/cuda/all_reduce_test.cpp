@@ -1,5 +1,5 @@
-// All-reduces on a driver whose GPUs are host memory. Every element is combined in the order of the
-// participants and is the same on all GPUs. The all-reduce keeps the order of streams and stays
+// All-reduces on a driver whose GPUs are host memory. An all-reduce must combine every element in
+// the order of the participants, give all GPUs the same result, keep the order of streams, and stay
 // within the staging memory.
 #include "cuda/transfer/all_reduce.hpp"
 
@@ -95,7 +95,7 @@ struct reduced {
   reduced_type type;
   reduce_by by;
   std::vector<buffer> send;
-  std::vector<buffer> receive;  // empty if the results replace the summands
+  std::vector<buffer> receive;  // empty if the results go to the buffers with the summands
   std::vector<T> wanted;
   std::vector<double> exact;
   std::vector<double> magnitude;
@@ -119,7 +119,7 @@ struct reduced {
     }
     expect();
   }
-  // Takes the current contents as the summands.
+  // Takes the current contents of the buffers as the summands.
   void expect() {
     wanted.assign(count(), T{});
     exact.assign(count(), 0);
@@ -202,7 +202,7 @@ TEST(all_reduce, combines_every_type_in_every_way_by_every_executor) {
   reduce_everything<std::int64_t>(reduced_type::int64, 4);
 }
 
-// The 16-bit numbers have few digits, so that their sums are exact.
+// The 16-bit numbers have so few digits that their sums are exact.
 TEST(all_reduce, combines_numbers_of_16_bits) {
   for (const bool brain : {false, true})
     for (const reduce_by by : {reduce_by::sum, reduce_by::min, reduce_by::max}) {
@@ -286,8 +286,8 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
     for (int turn = 0; turn < 2; ++turn)
       for (std::size_t user = 0; user < all.size(); ++user) {
         reduced<float>& one = all[user];
-        // The result is copied into an input of the next all-reduce. Messages before and after each
-        // all-reduce make these copies.
+        // Copies bring the result to an input of the next all-reduce. Messages before and after
+        // each all-reduce make these copies.
         one.enqueue(streams[user]);
         buffer& to = one.send[below(random, 4)];
         buffer& from = one.results()[below(random, 4)];
@@ -341,7 +341,7 @@ TEST(all_reduce, a_captured_one_runs_in_the_callers_graph_again_and_again) {
     CUgraphExec_st* executable = nullptr;
     ASSERT_EQ(table.graph_instantiate(&executable, graph, 0), 0);
     table.graph_destroy(graph);
-    if (seed == 5) in.engine.reset();  // memory that graphs own must stay allocated
+    if (seed == 5) in.engine.reset();  // the memory that graphs own must stay allocated
     for (int launch = 0; launch < 3; ++launch) {
       one.refill();
       other.refill();

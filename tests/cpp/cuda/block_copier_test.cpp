@@ -1,5 +1,6 @@
 // Batches of blocks on a driver whose GPUs are host memory. Every byte must arrive, in stream
-// order. Batches that a kernel must not copy are left to the caller, together with the reason.
+// order. If a kernel must not copy a batch, the copier leaves the batch to the caller and gives the
+// reason.
 #include "cuda/transfer/block_copier.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ using fake::kind;
 
 std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) { return random() % bound; }
 
-// Two buffers with known contents, and batches from one to the other.
+// Two buffers with known contents, and functions that make batches from one buffer to the other.
 struct pair_of_buffers {
   fake::driver& driver;
   std::uint64_t bytes;
@@ -103,7 +104,7 @@ TEST(block_copier, random_batches_arrive_in_stream_order) {
         }
         const block_report report = copier.try_kernel(all.list(), stream);
         EXPECT_EQ(report.result, block_result::enqueued);
-        // The lists may change as soon as the call returns.
+        // The caller may change the lists as soon as the call has returned.
         std::fill(all.to.begin(), all.to.end(), 0);
         std::fill(all.from.begin(), all.from.end(), 0);
       }
@@ -176,10 +177,10 @@ TEST(block_copier, every_block_is_looked_at) {
     good.add(second, at * 1024, at * 512, 512);
   }
   EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
-  // The driver is asked once for each allocation, and not once for each block.
+  // The copier asks the driver once for each allocation, not once for each block.
   const std::size_t asked = driver.calls("pointer_attributes");
   EXPECT_LE(asked, 16U);
-  // The next batch only asks for the ids of the allocations.
+  // For the next batch, the copier only asks for the ids of the allocations.
   EXPECT_EQ(copier.try_kernel(good.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(driver.calls("pointer_attributes"), asked + asked / 2);
   in.check();
@@ -294,8 +295,8 @@ TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
   driver.fail("event_create", 1, 1);
   EXPECT_THROW((void)copier.try_kernel(all.list(), stream), device_error);
-  // There is only one room for lists. If no event tells when the kernel that uses the room ends,
-  // the call waits for the kernel.
+  // There is room for the lists of only one batch. If no event tells when the kernel that uses this
+  // room ends, the call waits for the kernel.
   driver.fail("event_record", 1, 1);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
@@ -341,8 +342,8 @@ block_batch batch_of(const ends_of_blocks& all) {
           .count = all.to.size()};
 }
 
-// If the driver fails after the kernel is enqueued, the caller must not copy the batch again. If
-// the driver fails before that, nothing may be enqueued.
+// If the driver fails after the copier has enqueued the kernel, the caller must not copy the batch
+// again. If the driver fails before that, the copier must not enqueue anything.
 TEST(block_copier, a_failure_of_the_driver_is_before_the_launch_or_none) {
   const plan::block_costs costs = only(plan::block_way::kernel);
   for (const char* function : {"event_create", "event_record", "launch", "allocate_host"}) {

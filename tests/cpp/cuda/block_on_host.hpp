@@ -1,6 +1,7 @@
-// Runs the device code of one header on the host. A thread block is a group of fibers that take
-// turns at barriers and shuffles. A test must include this file before that header. Blocks run one
-// after another, so code whose blocks wait for each other never ends here.
+// Runs the device code of a header on the host. A thread block is a group of fibers that take turns
+// at barriers and shuffles. A test must include this file before the header with the device code.
+// Thread blocks run one after another, so code in which one block waits for another block never
+// ends here.
 #pragma once
 
 #include <ucontext.h>

@@ -75,7 +75,7 @@ TEST(BlockOverlap, AgreesWithAllPairs) {
 }
 
 TEST(BlockOverlap, ManyBlocksInOnePlaceAndFarApart) {
-  // Next to a large block there are more small blocks than the list of a cell can hold.
+  // Next to a large block there are more small blocks than the list of one cell can hold.
   blocks made;
   for (device_address index = 0; index < 1000; ++index) {
     made.at.push_back(1 << 20 | (index * 7 % 1000) * 64);

@@ -1,4 +1,4 @@
-// Checkpoints go to and from GPUs over several paths. The driver's GPUs are host memory.
+// Checkpoints that go to and from GPUs over several paths, on a driver whose GPUs are host memory.
 #include "cuda/transfer/checkpoint_carrier.hpp"
 
 #include <gtest/gtest.h>
@@ -27,8 +27,8 @@ using fake::kind;
 
 constexpr std::uint64_t slot_bytes = 40'000;
 
-// Three GPUs with links to each other and to the host. The links are so slow that several paths
-// gain even for a few bytes.
+// Three GPUs with links to each other and to the host. The links are so slow that several paths pay
+// off even for a few bytes.
 machine::machine mesh() {
   machine::machine made = machine::make_machine(3);
   made.gpu.copy_engines = 8;
@@ -48,14 +48,14 @@ machine::machine mesh() {
 
 struct world {
   fake::driver driver;
-  // Time passes so fast that no two messages are in flight at the same time.
+  // The clock runs so fast that no two messages are in flight at the same time.
   std::atomic<std::uint64_t> time_ns{0};
   cuda::copy_engine engine;
   cuda::checkpoint_carrier carrier;
   std::vector<segment> segments;
   std::string contents;  // the contents of the file
   std::atomic<bool> ended{false};
-  std::thread time;  // thread that lets time pass for enqueued work
+  std::thread time;  // lets time pass, so that enqueued work runs
 
   explicit world(std::uint64_t seed)
       : driver(3, seed),
@@ -196,8 +196,8 @@ TEST(checkpoint_carrier, copies_at_once_what_follows_in_memory) {
   }
 }
 
-// If a copy fails and no event tells when the other copies end, the slots are lost, because copies
-// may still use them.
+// If a copy fails and no event tells when the remaining copies end, the slots are lost, because
+// these copies may still use the slots.
 TEST(checkpoint_carrier, is_abandoned_where_copies_may_be_in_flight) {
   world w(1);
   const memory_file file(w.contents);

@@ -26,7 +26,7 @@ struct piece {
   device_address address() const { return copy_engine_tests::address(of->memory) + at; }
 };
 
-// Makes the copies by the engine, and also in the expected contents.
+// Makes the copies with the engine, and makes the same copies in the expected contents.
 void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_from,
                 const std::vector<std::uint64_t>& sizes, CUstream_st* on) {
   std::vector<batch_part> parts;
@@ -38,14 +38,14 @@ void copy_batch(const world& in, const std::vector<std::pair<piece, piece>>& to_
   in.engine->copy_batch(parts, on);
 }
 
-// A batch whose ranges do not overlap. It reads one half of every buffer, and writes each block of
-// the other half once.
+// Copies a batch whose ranges do not overlap. The batch reads one half of every buffer, and writes
+// each block of the other half once.
 void copy_random_batch(world& in, std::vector<buffer>& memory, std::mt19937_64& random,
                        CUstream_st* on) {
   const std::uint64_t half = memory.front().expected.size() / 2;
   constexpr std::uint64_t blocks = 8;
   const std::uint64_t block = half / blocks;
-  const bool upper = below(random, 2) == 0;  // true if the upper half is written
+  const bool upper = below(random, 2) == 0;  // true if the batch writes the upper half
   std::vector<std::pair<std::size_t, std::uint64_t>> targets;
   for (std::size_t of = 0; of < memory.size(); ++of)
     for (std::uint64_t number = 0; number < blocks; ++number) targets.emplace_back(of, number);
@@ -73,7 +73,8 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   options.graphs = 1 + static_cast<std::uint32_t>(below(random, 6));
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
   if (below(random, 2) == 0)
-    // With a given number of chunks, paths are used even if they help only little.
+    // If the options state the number of chunks, the engine uses several paths even if they help
+    // only little.
     options.chunks = 3;
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
@@ -84,7 +85,7 @@ void run_random_batches(std::uint64_t seed, copy_statistics& total) {
   };
   std::vector<user> users(2);
   for (user& one : users) {
-    if (&one != users.data() || below(random, 3) != 0)  // otherwise the default stream is used
+    if (&one != users.data() || below(random, 3) != 0)  // else this user has the default stream
       one.stream = in.driver.stream(static_cast<int>(below(random, gpus)), below(random, 2) == 0);
     for (int place = 0; place <= gpus; ++place)
       one.memory.push_back(make_buffer(
@@ -190,7 +191,7 @@ TEST(copy_batch, an_all_gather_and_an_all_to_all_bring_every_block_to_its_place)
       }
       const copy_statistics counted = in.engine->statistics();
       EXPECT_EQ(counted.direct, executor == copy_executor::direct ? 6 * count * count : 0U);
-      // Graphs are used for batches that have many copies and come again.
+      // The engine uses graphs for batches that have many copies and are repeated.
       if (executor == copy_executor::automatic) {
         EXPECT_GE(counted.streams, 1U);
         EXPECT_GE(counted.graphs, 4U);
@@ -336,7 +337,7 @@ TEST(copy_batch, small_batches_are_plain_copies_and_one_copy_is_a_message) {
   in.expect_no_errors();
 }
 
-// The time to plan messages grows with the cube of their number.
+// The time that planning takes grows with the cube of the number of messages.
 TEST(copy_batch, very_many_copies_are_plain) {
   four_gpus in(options_of(copy_executor::automatic));
   CUstream_st* const stream = in.driver.stream(0, false);
@@ -356,7 +357,8 @@ TEST(copy_batch, without_staging_memory_the_copies_go_directly_and_together) {
     in.engine->prepare();
     in.driver.forbid_memory(true);
     CUstream_st* const stream = in.driver.stream(0, false);
-    // The ring leaves several paths free, so messages take them.
+    // The copies go around a ring of GPUs. They leave several paths free, so messages could take
+    // these paths.
     collective ring(in, 4, collective::bytes, collective::bytes);
     std::vector<batch_part> copies;
     for (std::size_t gpu = 0; gpu < 4; ++gpu)
@@ -393,7 +395,8 @@ TEST(copy_batch, memory_that_relays_cannot_reach_goes_directly_and_together) {
              {30'000, 30'000}, stream);
   in.expect_right(secluded);
   in.expect_right(in.gpu[0]);
-  // The sending GPU cannot access the other GPU's memory, so the driver makes plain copies.
+  // The sending GPU cannot access the memory of the receiving GPU, so the driver makes plain
+  // copies.
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.driver.give_access(secluded.memory, 0);
   copy_batch(in, {{{&secluded, 0}, {&in.gpu[0], 0}}, {{&in.gpu[0], 30'000}, {&in.gpu[1], 0}}},
@@ -422,7 +425,7 @@ TEST(copy_batch, messages_of_others_keep_off_the_links_of_a_batch) {
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t before = in.driver.calls("copy");
     both();
-    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each copy had its own link
+    EXPECT_EQ(in.driver.calls("copy"), before + 3);  // each of the three copies had its own link
   }
   in.expect_no_errors();
 }
@@ -473,7 +476,8 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
             "receive buffer 0 of an all-to-all is a null pointer");
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
-  // The send buffer is inside the receive buffer, but not at the place where its bytes belong.
+  // The send buffer is inside the receive buffer, but not at the place to which the all-gather
+  // copies its bytes.
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

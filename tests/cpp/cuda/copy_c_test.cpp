@@ -1,4 +1,4 @@
-// The interface for C. A program in C makes copies on a driver whose GPUs are host memory.
+// The interface for C: a C program makes copies on a driver whose GPUs are host memory.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -35,8 +35,8 @@ TEST(CopyC, EveryByteIsRightByStreamsAndGraphs) {
   }
 }
 
-// Copies must need no driver function that is newer than CUDA 12.2, and no newer version of a
-// function.
+// Copies must not need a driver function that is newer than CUDA 12.2, nor a newer version of a
+// driver function.
 TEST(CopyC, EveryByteIsRightOnADriverForCuda12_2) {
   const ended program = run("LD_LIBRARY_PATH=" FAKE_DRIVER_FOLDER " FAKE_CUDA=12020", "copies 4");
   EXPECT_EQ(program.status, 0) << program.text;

@@ -1,5 +1,5 @@
-// The choice between several paths and a plain copy, and the questions to the driver that the
-// choice needs.
+// The choice between several paths and a plain copy, and the calls of the driver that this choice
+// needs.
 #include "cuda/transfer/copy_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -34,9 +34,9 @@ TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   in.copy(to.memory, from.memory, 60'000, stream);
   const std::uint64_t before = in.driver.all_calls();
   in.copy(to.memory, from.memory, 60'000, stream);
-  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size of the same class
+  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size in the same size class
   EXPECT_EQ(in.driver.all_calls(),
-            before + 6);  // for each of two copies, two questions and one copy
+            before + 6);  // each of two copies makes two queries and one copy
   EXPECT_EQ(in.engine->statistics().direct, 3U);
   in.expect_no_errors();
 }
@@ -60,7 +60,7 @@ TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy)
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  // The GPU that owns the memory sends all parts of the message.
+  // The GPU that owns the memory sends every part of the message.
   EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];

@@ -18,8 +18,8 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// Each stream has its own memory and copies it back and forth. From time to time a stream waits for
-// another stream and takes over its memory.
+// Each stream has its own buffers and copies between them. From time to time, a stream waits for
+// another stream and then uses the buffers of that stream.
 void run_random_program(std::uint64_t seed, copy_statistics& total) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);
@@ -31,7 +31,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
   if (below(random, 3) == 0) options.staging_bytes = std::uint64_t{8} << 10U;
   const auto gpus = static_cast<int>(on.gpu_count);
   world in(std::move(on), options, seed + 1);
-  if (below(random, 4) == 0) in.step_ns = 1'000;  // with a slow clock, messages meet
+  if (below(random, 4) == 0) in.step_ns = 1'000;  // with a slow clock, messages overlap in time
   const auto& table = in.driver.table();
 
   constexpr std::uint64_t bytes = 40'000;
@@ -54,7 +54,7 @@ void run_random_program(std::uint64_t seed, copy_statistics& total) {
           in, place == gpus ? (below(random, 8) == 0 ? kind::pageable : kind::pinned) : kind::gpu,
           place % gpus, bytes, random));
   }
-  const std::uint64_t sizes = 1 + below(random, 4);  // with few sizes, the same shapes come again
+  const std::uint64_t sizes = 1 + below(random, 4);  // few sizes, so that shapes are repeated
   for (int message = 0; message < 40; ++message) {
     user& by = users[below(random, users.size())];
     const std::size_t from = below(random, by.buffers.size());

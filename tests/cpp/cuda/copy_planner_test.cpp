@@ -20,10 +20,11 @@ TEST(copy_planner, only_allowed_places_relay) {
     four_gpus in(options);
     in.move(in.gpu[1], in.gpu[0], in.driver.stream(0, false));
     in.expect_right(in.gpu[1]);
-    // The plan has the direct path, one or two relays with staging memory, and the host.
+    // The plan has the direct path, the path through the host, and one or two paths through relays
+    // with staging memory.
     EXPECT_EQ(in.driver.calls("allocate"), all ? 2U : 1U);
     EXPECT_EQ(in.driver.calls("allocate_host"), 1U);
-    EXPECT_EQ(in.reports.size(), all ? 0U : 1U);  // there is no gpu9
+    EXPECT_EQ(in.reports.size(), all ? 0U : 1U);  // one report says that there is no gpu9
   }
 }
 
@@ -39,13 +40,14 @@ TEST(copy_planner, a_profile_says_how_messages_of_a_size_are_copied) {
   four_gpus in(options);
   CUstream_st* const stream = in.driver.stream(0, false);
   in.engine->prepare();
-  in.move(in.gpu[0], in.host, stream);  // the profile says that this direction is always plain
+  // The profile says that copies from the host to a GPU are always plain.
+  in.move(in.gpu[0], in.host, stream);
   EXPECT_EQ(in.engine->statistics().direct, 1U);
   in.move(in.gpu[1], in.gpu[0], stream, 999);
   EXPECT_EQ(in.engine->statistics().direct, 2U);
   in.move(in.gpu[1], in.gpu[0], stream, 29'999);
   EXPECT_EQ(in.engine->statistics().streams, 1U);
-  // The first message already takes the profile's paths.
+  // Even the first message takes the paths of the profile.
   in.move(in.gpu[2], in.gpu[0], stream, 30'000);
   const copy_statistics counted = in.engine->statistics();
   EXPECT_EQ(counted.graphs, 1U);

@@ -1,10 +1,10 @@
-/* A program in C over interlace/copy.h:
+/* A C program that uses interlace/copy.h:
  *
- *   copy_program nothing         for machines without a driver: what every function says then
+ *   copy_program nothing         on a machine without a driver: checks the error of every function
  *   copy_program copies SEED     random copies between all memories, compared byte by byte
  *
- * The exit code is 0 if everything is as it should be. Otherwise the exit code is 1, and the
- * program prints a sentence. */
+ * The exit code is 0 if every check passes. Otherwise the exit code is 1, and the program prints
+ * the check that failed. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -178,8 +178,9 @@ static void fill(unsigned char* bytes, size_t count) {
   }
 }
 
-/* Copies from pinned memory to a GPU, from there to another GPU, and back to the host, with a
- * copier or with null. The destinations hold other contents before. */
+/* Copies from pinned memory to a GPU, from there to another GPU, and back to the host. The copies
+ * use a copier or, with null, the default copier. Before the copies, the destinations hold other
+ * contents. */
 static void copy_around(interlace_copier* copier, int gpus) {
   struct CUctx_st* contexts[most_gpus];
   unsigned long long memory[most_gpus];
@@ -227,7 +228,7 @@ static void copy_around(interlace_copier* copier, int gpus) {
     fill(from, buffer_bytes);
     memset(poison, 0xA5, buffer_bytes);
     memset(to, 0x5A, buffer_bytes);
-    /* If the call names the GPU, the current context can differ from the stream's context. */
+    /* The current context may differ from the stream's context if the call names the GPU. */
     expect(set_current(contexts[own == 0 ? one : (one + 1) % gpus]) == 0, "a current context");
     results[0] = interlace_copier_copy_async(copier, given, first, poison, buffer_bytes, stream);
     results[1] = one == other ? INTERLACE_SUCCESS
@@ -301,7 +302,7 @@ static void in_order(int gpus) {
   }
 }
 
-/* All GPUs send to all GPUs. Blocks come from pinned memory, and go back to pinned memory when
+/* All GPUs send to all GPUs. Blocks come from pinned memory, and go back to pinned memory after
  * they have arrived. */
 static void collect(interlace_copier* copier, int gpus) {
   const size_t bytes = buffer_bytes / most_gpus;

@@ -1,5 +1,5 @@
-// Executable graphs are reused with other addresses. Only one message at a time may use a byte of
-// staging memory.
+// The runner reuses executable graphs for messages with other addresses. Only one message at a time
+// may use a byte of staging memory.
 #include "cuda/transfer/copy_runner.hpp"
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(copy_runner, messages_of_one_shape_on_many_streams_have_an_executable_each)
     EXPECT_EQ(counted.graphs, 3 * window);
     EXPECT_EQ(counted.hits + counted.misses, 3 * window);
     EXPECT_LE(counted.executables, window);
-    EXPECT_GE(counted.hits, 2 * window);  // at least the messages on this stream
+    EXPECT_GE(counted.hits, 2 * window);  // at least all messages on this stream
     EXPECT_EQ(counted.launches, 3 * window);
     in.expect_no_errors();
   }
@@ -53,10 +53,11 @@ TEST(copy_runner, other_addresses_of_one_shape_only_change_nodes) {
   in.move(other, in.gpu[0], stream);
   const copy_statistics last = in.engine->statistics();
   EXPECT_GT(last.updates, 0U);
-  EXPECT_LT(last.updates, first.nodes);  // only the nodes that write the destination were updated
+  // The runner updated only the nodes that write the destination.
+  EXPECT_LT(last.updates, first.nodes);
   EXPECT_EQ(last.nodes, first.nodes);
   EXPECT_EQ(last.hits, 2U);
-  // Memory of another GPU gives another shape.
+  // A destination on another GPU gives the message another shape.
   in.move(in.gpu[2], in.gpu[0], stream);
   EXPECT_EQ(in.engine->statistics().misses, 2U);
   in.expect_right(other);
@@ -120,7 +121,7 @@ TEST(copy_runner, no_more_executables_are_kept_than_are_allowed) {
   in.expect_no_errors();
 }
 
-// Launches a captured graph while other messages run, and ends it.
+// The test launches a captured graph while other messages run, and then destroys the graph.
 TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_ends) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
@@ -130,10 +131,11 @@ TEST(copy_runner, captured_messages_own_their_staging_memory_until_their_graph_e
     CUstream_st* const beside = in.driver.stream(2, false);
     in.engine->prepare();
     in.driver.begin_capture(stream);
-    // In the graph, a message reads what the previous message wrote.
+    // Each message in the graph reads what the previous message wrote.
     in.copy(in.gpu[1].memory, in.gpu[0].memory, four_gpus::bytes, stream);
     in.copy(in.host.memory, in.gpu[1].memory, four_gpus::bytes, stream);
-    // This call is not captured. It may ask the driver questions that would end a capture.
+    // The capture does not include this call. The call may make queries that would end a capture of
+    // its stream.
     in.move(in.gpu[3], in.gpu[2], beside);
     CUgraph_st* const graph = in.driver.end_capture(stream);
     EXPECT_EQ(in.engine->statistics().captured, 2U);
@@ -177,7 +179,7 @@ TEST(copy_runner, staging_memory_of_a_graph_that_outlives_the_engine_stays) {
   in.driver.table().graph_exec_destroy(executable);
   in.driver.table().graph_destroy(graph);
   EXPECT_EQ(in.driver.live_user_objects(), 0U);
-  // The memory is freed when the next engine ends.
+  // The engine that is made next frees the memory when that engine ends.
   const std::uint64_t freed = in.driver.calls("free");
   (void)copy_engine(in.driver.table(), in.options);
   EXPECT_GT(in.driver.calls("free"), freed);

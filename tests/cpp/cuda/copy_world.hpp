@@ -27,7 +27,7 @@ inline device_address address(const void* pointer) {
   return reinterpret_cast<device_address>(pointer);
 }
 
-// Makes links so slow that even the bytes of a small message take long in comparison with the
+// Makes the links so slow that the bytes of even a small message take long in comparison with the
 // message's fixed costs.
 inline machine::machine slowed(machine::machine made) {
   constexpr double times = 1e4;
@@ -62,14 +62,14 @@ inline machine::machine mesh(std::uint32_t gpus) {
   return slowed(made);
 }
 
-// The driver accepts anything as kernels.
+// The fake driver accepts any bytes as kernels.
 inline constexpr std::byte kernels[1]{};
 
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
-  // The time that the clock advances at each look. With the default, every message ends before the
-  // next one starts.
+  // The time by which each reading of the clock advances it. With the default, every message ends
+  // before the next message starts.
   std::uint64_t step_ns = std::uint64_t{100'000'000'000};
   std::vector<std::string> reports;
   copy_options options;
@@ -137,8 +137,7 @@ inline std::uint64_t below(std::mt19937_64& random, std::uint64_t bound) {
   return random() % bound;
 }
 
-// Orders two streams: work that is added to `later` from now on runs after the current work of
-// `earlier`.
+// Orders two streams: later work on `later` runs after the current work of `earlier`.
 inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   const auto& table = in.driver.table();
   CUctx_st* of = nullptr;
@@ -152,7 +151,8 @@ inline void wait_for(world& in, CUstream_st* later, CUstream_st* earlier) {
   ASSERT_EQ(table.stream_wait(later, event, 0), 0);
 }
 
-// A world with four GPUs on which every message has several paths, and with memory on each place.
+// A world with four GPUs and the host. Every message has several paths. Each GPU and the host have
+// a buffer.
 struct four_gpus : world {
   std::mt19937_64 random{5};
   std::vector<buffer> gpu;

@@ -1,4 +1,4 @@
-// Computes the results of the kernels that copy blocks, on host memory. This code is written
+// Computes, on host memory, the results of the kernels that copy blocks. This code was written
 // independently of the kernels.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace interlace::fake {
 
-// A launched kernel. Its name is the name in the PTX.
+// A launched kernel. `name` is the kernel's name in the PTX.
 struct block_kernel {
   struct copy {
     std::uint64_t to = 0, from = 0, bytes = 0;
@@ -38,8 +38,8 @@ struct block_kernel {
            what.size_list == 0 ? what.bytes : number(what.size_list, 1, at)});
     return made;
   }
-  // The reason why a GPU would fail or copy wrong bytes with these arguments. The text is empty if
-  // there is no reason.
+  // Says why a GPU would fail or copy wrong bytes with these arguments. The text is empty if the
+  // arguments are right.
   std::string mistake(unsigned grid, unsigned threads, unsigned shared_bytes) const {
     if (what.count == 0 || grid == 0 || threads == 0 || threads > 512 || threads % 32 != 0)
       return "a kernel for blocks has an impossible grid";

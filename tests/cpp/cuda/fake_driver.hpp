@@ -1,16 +1,16 @@
 // A CUDA driver on host memory, for the tests of the copy engine.
 //
-// Enqueued work becomes a graph of operations. An operation runs after the operations for which
-// CUDA promises it: the last operation of its stream, and an event for which the stream waited.
-// Work on the legacy stream and work on blocking streams also wait for each other. Only copies,
-// memsets and kernels count as work here, because real drivers did not delay other streams for a
-// wait alone.
+// Enqueued work becomes a graph of operations. An operation runs only after the operations that
+// CUDA promises to run before it: the previous operation of its stream, and each event for which
+// its stream waits. Work on the legacy stream and work on blocking streams also wait for each
+// other. Here, only copies, memsets and kernels count as work, because a wait alone did not delay
+// other streams on real drivers.
 //
 // Operations run in a seeded order. The order is legal but adversarial: for example, nothing runs
-// until something waits, or the latest operation runs first. A copy takes time: half of it happens
-// when it starts and half when it ends, and other operations can run in between. It is an error if
-// two unordered copies touch the same bytes and one of them writes, even if the bytes come out
-// right. Calls that CUDA would refuse, and calls that would be slow, are errors, too.
+// until a call waits, or the latest operation runs first. A copy takes time: half of it happens
+// when it starts and half when it ends, and other operations can run in between. The driver reports
+// an error if two unordered copies touch the same bytes and one of them writes, even if the bytes
+// are right at the end. It also reports calls that CUDA would refuse, and calls that would be slow.
 #pragma once
 
 #include <algorithm>
@@ -64,26 +64,26 @@ class driver {
   const cuda::driver_table& table() const { return table_; }
   CUctx_st* context(int gpu) { return handle<CUctx_st>(&gpus_.at(static_cast<std::size_t>(gpu))); }
 
-  // Memory that is filled with a pattern that no test writes.
+  // Returns memory that is filled with a pattern that no test writes.
   std::uint8_t* memory(kind what, int gpu, std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
     return reinterpret_cast<std::uint8_t*>(new_block(what, gpu, bytes));
   }
-  // Frees the memory and allocates the same size again. The new memory gets the same address.
-  // Nothing may be using the memory.
+  // Frees the memory and allocates the same size again. The new memory gets the same address. No
+  // operation may use the memory at this time.
   void allocate_again(const void* memory) {
     const std::lock_guard lock(mutex_);
     block* at = block_at(reinterpret_cast<cuda::device_address>(memory));
     std::memset(reinterpret_cast<void*>(at->base), 0xCD, at->bytes);
     at->id = ++ids_;
   }
-  // Makes the driver refuse executables until all of their nodes have been set again.
+  // Makes the driver refuse each executable until all nodes of the executable have been set again.
   void make_stale() {
     const std::lock_guard lock(mutex_);
     for (auto& one : executables_)
       for (node& each : one->nodes) each.from_id = 0;
   }
-  // Gives another GPU access to memory. Virtual memory and pools need this.
+  // Gives another GPU access to memory. Virtual memory and pools need this call.
   void give_access(const void* memory, int gpu) {
     const std::lock_guard lock(mutex_);
     block_at(reinterpret_cast<cuda::device_address>(memory))->access.insert(gpu);
@@ -112,8 +112,8 @@ class driver {
     while (step()) {
     }
   }
-  // Makes the function fail `times` times, beginning with the `from`-th call from now (1: the next
-  // call).
+  // Makes calls of `function` fail: the `from`-th call from now (1 is the next call), and the
+  // `times` - 1 calls after it.
   void fail(const std::string& function, int from, int times) {
     const std::lock_guard lock(mutex_);
     failing_[function] = {from, times};
@@ -125,17 +125,17 @@ class driver {
     unreliable_ = std::move(functions);
     failure_rate_ = probability;
   }
-  // Physical memory, and its mappings to reserved addresses. No other thread may call the driver at
-  // the same time.
+  // Returns the physical memory and its mappings to reserved addresses. No other thread may call
+  // the driver at the same time.
   pages& virtual_memory() { return pages_; }
-  // The number of ranges of host memory that are registered now.
+  // Returns how many ranges of host memory are registered now.
   std::size_t registrations() {
     const std::lock_guard lock(mutex_);
     return static_cast<std::size_t>(std::count_if(
         blocks_.begin(), blocks_.end(),
         [](const auto& one) { return one.second.what == kind::pinned && !one.second.storage; }));
   }
-  // Makes the driver act as if images were compiled for other GPUs, or by a later CUDA than
+  // Makes the driver act as if the images were compiled for other GPUs, or by a CUDA later than
   // `version`.
   void refuse_kernels(int version) {
     foreign_kernels_ = true;
@@ -146,7 +146,7 @@ class driver {
     const std::lock_guard lock(mutex_);
     return errors_;
   }
-  // The number of kernels for blocks that were launched on a GPU.
+  // Returns how many kernels for blocks were launched on a GPU.
   int block_kernels(int gpu) {
     const std::lock_guard lock(mutex_);
     return block_kernels_[gpu];
@@ -178,7 +178,7 @@ class driver {
     cuda::device_address to = 0, from = 0;
     std::uint64_t bytes = 0;
     std::shared_ptr<reduction> kernel;  // null if the operation is not a kernel
-    std::vector<std::uint8_t> result;   // copied to the kernel's output when the kernel ends
+    std::vector<std::uint8_t> result;   // copied to the kernel's output at the end of the kernel
     // Null if the operation is not a kernel that copies blocks.
     std::shared_ptr<block_kernel> blocks;
     std::vector<op_ptr> behind;
@@ -192,7 +192,7 @@ class driver {
     std::shared_ptr<block_kernel> blocks;
     std::vector<node*> behind;
     CUctx_st* context = nullptr;
-    // The numbers of the memory at the time when the node was set.
+    // The ids of the source and destination memory at the time when the node was set.
     std::uint64_t from_id = 0, to_id = 0;
   };
   struct user_object {
@@ -286,8 +286,8 @@ class driver {
     const block* to = block_at(one.run.to_device);
     return from == nullptr || to == nullptr || from->id != one.from_id || to->id != one.to_id;
   }
-  // Whether the call ends a capture of the stream. A call ends the capture if real drivers do not
-  // support it during a capture.
+  // Whether the call ends a capture of the stream. A call ends a capture if real drivers do not
+  // support the call during a capture.
   bool ends_capture(CUstream_st* on, const char* function) {
     stream_state* stream = stream_of(on);
     if (stream == nullptr || stream->capturing == nullptr) return false;
@@ -377,7 +377,7 @@ class driver {
     else
       std::memcpy(to, from, half);
   }
-  // The second half of the blocks moves when the kernel ends.
+  // The kernel moves the second half of its blocks when it ends.
   void move(const block_kernel& kernel, bool second) {
     const auto all = kernel.copies();
     const std::size_t half = all.size() / 2;
@@ -445,8 +445,8 @@ class driver {
     while (one && !one->done && step()) {
     }
   }
-  // Lets time pass. Time passes with every call, except in the mode in which nothing runs until
-  // something waits.
+  // Lets time pass. Every call lets time pass, except in the mode in which nothing runs until a
+  // call waits.
   void pass() {
     if (mode_ == 3) return;
     for (std::uint64_t steps = random_() % 4; steps > 0; --steps) step();
@@ -468,7 +468,8 @@ class driver {
     pending_.push_back(one);
     return one;
   }
-  // Checks that a stream of this GPU can copy there without a detour through the host.
+  // Checks that a stream of this GPU can copy to or from the address without a detour through the
+  // host.
   void check_reach(const device& on, cuda::device_address address, std::uint64_t bytes) {
     const block* at = block_at(address);
     if (at == nullptr || address + bytes > at->base + at->bytes) {
@@ -503,7 +504,8 @@ class driver {
     }
     return false;
   }
-  // The block kernel that a launch or a node names, or null if it names another kernel.
+  // Returns the block kernel that a launch or a node names, or null if the launch or node names
+  // another kernel.
   std::shared_ptr<block_kernel> blocks_of(CUfunc_st* function, void** parameters, unsigned grid,
                                           unsigned threads, unsigned shared_bytes) {
     const auto& [gpu, name] = *reinterpret_cast<std::pair<device*, std::string>*>(function);
@@ -567,7 +569,7 @@ class driver {
         if (overlap(each, {begin, bytes, true})) return true;
     return false;
   }
-  // Adds an allocation whose memory does not belong to the driver.
+  // Adds an allocation of memory that the driver does not own.
   void add_block(kind what, int gpu, cuda::device_address base, std::uint64_t bytes) {
     block made;
     made.base = base;

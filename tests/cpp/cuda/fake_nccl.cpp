@@ -1,6 +1,6 @@
-// A stand-in for libnccl.so.2 that uses host memory in place of the devices' memory. A group is
-// carried out when it ends. If the calls of the devices do not match, NCCL would hang. The stand-in
-// refuses such a group (5, invalid usage).
+// A stand-in for libnccl.so.2 that uses host memory in place of the devices' memory. It carries out
+// a group when the group ends. If the calls of the devices do not match, NCCL would hang. The
+// stand-in refuses such a group (result 5, invalid usage).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -40,7 +40,7 @@ int noted(const char* name) {
 
 int add(const char* name, const call& c, int type, void* stream) {
   if (const int result = noted(name); result != 0) return result;
-  // In this test, the stream of a device is the device's number plus 1.
+  // In this test, the stream of a device is the number of the device plus 1.
   const bool own =
       reinterpret_cast<std::size_t>(stream) == static_cast<std::size_t>(c.on->device) + 1;
   if (depth == 0 || type != unsigned_bytes || !own) return invalid_usage;

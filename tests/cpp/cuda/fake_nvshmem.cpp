@@ -1,5 +1,5 @@
-// A stand-in for libnvshmem_host.so.3, which logs its calls. It declares the real library's binary
-// interface independently.
+// A stand-in for libnvshmem_host.so.3 that logs its calls. It declares the binary interface of the
+// real library independently of src/.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>

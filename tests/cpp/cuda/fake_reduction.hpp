@@ -1,5 +1,5 @@
-// Computes the results of an all-reduce's kernels, element by element on host memory. This code is
-// written independently of the kernels, and it handles 16-bit numbers by their bits.
+// Computes the results of an all-reduce's kernels, element by element on host memory. This code was
+// written independently of the kernels. It handles 16-bit numbers by their bits.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace interlace::fake {
 
-// Converts numbers of IEEE's binary16 (5 exponent bits) and of bfloat16 (8).
+// Converts numbers of IEEE's binary16 (`ExponentBits` is 5) and of bfloat16 (`ExponentBits` is 8).
 template <int ExponentBits>
 float widened(std::uint16_t bits) {
   constexpr int fraction_bits = 15 - ExponentBits;
@@ -32,15 +32,15 @@ float widened(std::uint16_t bits) {
                            exponent - bias - fraction_bits);
 }
 
-// Rounds to the nearest value, and ties to even, by trying all values.
+// Rounds to the nearest value by trying all values. A tie rounds to even.
 template <int ExponentBits>
 std::uint16_t narrowed(float value) {
   constexpr int fraction_bits = 15 - ExponentBits;
   constexpr std::uint16_t infinite = ((1 << ExponentBits) - 1) << fraction_bits;
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return infinite | 1U << (fraction_bits - 1);
-  // A number with a larger magnitude has larger bits. A value beyond the midpoint above the largest
-  // number becomes infinite.
+  // A number with a larger magnitude has larger bits. If a value lies above the midpoint between
+  // the largest number and the next power of 2, it becomes infinite.
   const double wanted = std::fabs(static_cast<double>(value));
   std::uint16_t low = 0;
   std::uint16_t high = infinite - 1;
@@ -82,7 +82,7 @@ T combined_of(const std::string& by, T a, T b) {
   return by == "min" ? std::min(a, b) : std::max(a, b);
 }
 
-// A kernel that was launched on a GPU. Its name is the name in the image.
+// A kernel that was launched on a GPU. `name` is the kernel's name in the image.
 struct reduction {
   int gpu = 0;
   std::string by;

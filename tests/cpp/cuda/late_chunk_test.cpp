@@ -1,4 +1,4 @@
-// Finding the chunk for which a device waits.
+// Tests of finding the chunk for which a device waits.
 #include "cuda/region/late_chunk.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<unsigned long long, 2> targets{100, 50};
 
 TEST(late_chunk, is_the_first_one_below_its_target) {
-  // The counts of three epochs, and most of a fourth.
+  // Chunk 0 has the count of four epochs. Chunk 1 has 190 of the 200 that four epochs need.
   const std::array<unsigned long long, 2> counters{400, 190};
   const std::array devices{counted_chunks{true, 3, counters, targets}};
   const auto late = find_late_chunk(devices);

@@ -1,4 +1,4 @@
-// Batches of blocks whose parts are copied by several GPUs, on a driver that runs on host memory.
+// Batches of blocks that several GPUs copy together, on a driver that runs on host memory.
 #include "cuda/transfer/lent_gpus.hpp"
 
 #include <gtest/gtest.h>
@@ -15,11 +15,11 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// The blocks are small, and the links so slow that few bytes take long.
+// The blocks are small, and the links are so slow that few bytes take long.
 constexpr std::uint64_t slot = 64;
 constexpr std::uint64_t most_bytes = 6'000 * slot;
 
-// A batch between page-locked memory and a GPU. It is large enough that help is worth the time.
+// A batch between page-locked memory and a GPU. It is so large that help from other GPUs pays off.
 struct batch {
   std::vector<std::uint64_t> to, from, sizes;
 
@@ -48,7 +48,7 @@ struct batch {
   }
 };
 
-// A world in which GPU 0 gets a batch, or gives one to the host.
+// A world in which GPU 0 gets a batch from the host, or gives one to the host.
 struct batches : world {
   std::mt19937_64 random;
   buffer host;
@@ -85,7 +85,8 @@ TEST(lent_gpus, parts_of_a_batch_arrive_in_stream_order) {
       const bool even = below(in.random, 2) == 0;
       const batch up(in.on_gpu, in.host, even, in.random);
       EXPECT_EQ(in.engine->copy_blocks(up.blocks(), stream), blocks_way::kernel);
-      // The next copies of the stream see the whole batch, and the batch sees them.
+      // The later copies of the stream must see the whole batch, and the batch must see the earlier
+      // copies.
       ASSERT_EQ(in.driver.table().copy(address(later.memory), address(in.on_gpu.memory), most_bytes,
                                        stream),
                 0);
@@ -153,14 +154,14 @@ TEST(lent_gpus, a_kernel_moves_blocks_between_gpus_with_access) {
     batches in(6);
     buffer other = make_buffer(in, kind::gpu, 1, most_bytes, in.random);
     CUstream_st* const stream = in.driver.stream(on, false);
-    for (int turn = 0; turn < 2; ++turn) {  // the second batch knows the memory
+    for (int turn = 0; turn < 2; ++turn) {  // at the second batch, the memory is known
       const batch all(in.on_gpu, other, true, in.random);
       EXPECT_EQ(in.engine->copy_blocks(all.blocks(), stream), blocks_way::kernel);
     }
     EXPECT_EQ(in.driver.block_kernels(on), 2);
     in.expect_right();
   }
-  // Without several paths, the driver copies the blocks.
+  // In the mode `direct`, the driver copies the blocks.
   batches in(7, kind::gpu, 3, copy_executor::direct);
   buffer other = make_buffer(in, kind::gpu, 1, most_bytes, in.random);
   const batch all(in.on_gpu, other, true, in.random);

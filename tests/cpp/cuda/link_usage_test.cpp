@@ -1,4 +1,4 @@
-// Messages that meet, in one engine or in several processes, avoid each other's links.
+// Messages that overlap in time avoid each other's links, in one engine and across processes.
 #include "cuda/transfer/link_usage.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace interlace::copy_engine_tests {
 namespace {
 
-// The number of operations that a copy over several paths enqueues, and the number that a plain
-// copy enqueues.
+// The number of operations that the engine enqueues for a copy over several paths, and for a plain
+// copy.
 struct enqueued {
   std::uint64_t copies = 0;
   std::uint64_t others = 0;
@@ -28,7 +28,7 @@ struct enqueued {
   }
 };
 
-// Messages that are made together every 10 ms. Each message has its own memory and stream.
+// Messages that start together every 10 ms. Each message has its own memory and stream.
 class burst {
  public:
   static constexpr int host = copy_through_host;
@@ -43,7 +43,7 @@ class burst {
       messages_.push_back(
           {memory(from), memory(to), in_.driver.stream(from == host ? to : from, false)});
   }
-  // The number of messages that were one plain copy, without other work.
+  // Returns how many messages were one plain copy, without further operations.
   std::uint64_t plain() {
     std::uint64_t found = 0;
     for (message& one : messages_) {
@@ -82,9 +82,9 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
     for (const auto& pattern : patterns) {
       four_gpus in(options_of(executor));
       burst all(in, pattern);
-      EXPECT_LT(all.plain(), pattern.size());  // the first message may take all paths
+      EXPECT_LT(all.plain(), pattern.size());  // the first message may use all paths
       for (int round = 0; round < 3; ++round) EXPECT_EQ(all.plain(), pattern.size());
-      // A second later one of the messages is alone.
+      // One second later, only one of the messages is sent.
       in.time_ns += second_ns;
       burst alone(in, {pattern[0]});
       for (int round = 0; round < 3; ++round) EXPECT_EQ(alone.plain(), 0U);
@@ -94,14 +94,14 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
 
 TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   four_gpus in(options_of(copy_executor::streams));
-  // These messages come one after another, each on its own stream.
+  // These messages run one after another, each on its own stream.
   burst to(in, {{copy_through_host, 0}});
   burst back(in, {{0, copy_through_host}});
   for (int round = 0; round < 4; ++round) {
     EXPECT_EQ(to.plain(), 0U);
     EXPECT_EQ(back.plain(), 0U);
   }
-  // These messages come together, but on one stream.
+  // These messages start together, but on one stream.
   CUstream_st* const stream = in.driver.stream(0, false);
   for (int round = 0; round < 4; ++round) {
     in.move(in.gpu[0], in.host, stream);
@@ -110,7 +110,7 @@ TEST(link_usage, messages_that_do_not_overlap_have_all_paths) {
   }
   EXPECT_EQ(in.engine->statistics().streams, 20U);
   in.expect_right(in.host);
-  // These messages come together, but all of them have the same pair.
+  // These messages start together, but all of them have the same source and destination.
   in.time_ns += second_ns;
   burst window(in, {{0, 1}, {0, 1}, {0, 1}, {0, 1}});
   for (int round = 0; round < 3; ++round) EXPECT_EQ(window.plain(), 0U);
@@ -157,7 +157,8 @@ TEST(link_usage, messages_keep_off_links_that_other_processes_use) {
   in.expect_no_errors();
 }
 
-// The process itself has only one path. Other processes would relay over that path.
+// A process that sees only one GPU has only one path itself. Other processes could relay over that
+// path.
 TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
   for (const bool shares : {true, false}) {
     const traffic_path file;
@@ -201,8 +202,8 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A captured message gets the same paths as other messages of its pair, after its pair has met
-// other pairs.
+// A captured message gets the same paths as other messages of its pair after that pair has
+// overlapped with other pairs.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

@@ -1,5 +1,6 @@
-// NCCL through a stand-in. The calls follow the plans for regions of every pattern, and deliver
-// exactly the subscribed bytes. A library that is missing, or that refuses a call, gives an error.
+// NCCL through a stand-in library. The calls follow the plans for regions of every pattern, and
+// deliver exactly the bytes to which devices subscribe. If the library is missing or a call fails,
+// there is an error.
 #include "cuda/transfer/nccl_library.hpp"
 
 #include <dlfcn.h>
@@ -56,7 +57,7 @@ kernel::region_state region_of(const pattern& p, std::uint32_t element_bytes, co
 }
 
 // Delivers a region whose replicas have random contents, and returns the log of the calls. Bytes to
-// which no device subscribes must not change. Scratch memory starts with other contents.
+// which no device subscribes must not change. The scratch memory starts with random contents, too.
 std::string deliver(const kernel::region_state& state, std::uint64_t seed) {
   const nccl_library library({FAKE_NCCL});
   const std::uint32_t devices = state.devices();
@@ -67,7 +68,8 @@ std::string deliver(const kernel::region_state& state, std::uint64_t seed) {
   std::vector<std::vector<unsigned char>> replicas(devices);
   for (std::uint32_t d = 0; d < devices; ++d) {
     gpus.push_back(static_cast<int>(d));
-    streams.push_back(reinterpret_cast<void*>(std::size_t{d} + 1));  // NOLINT: an opaque word
+    // NOLINT: the stand-in does not follow this pointer.
+    streams.push_back(reinterpret_cast<void*>(std::size_t{d} + 1));
     replicas[d].resize(bytes + 1);
     for (unsigned char& byte : replicas[d]) byte = static_cast<unsigned char>(random());
   }
@@ -163,7 +165,8 @@ TEST(nccl, picks_the_collective_that_fits) {
             (std::set<std::string>{"start", "broadcast", "end"}));
   EXPECT_EQ(words(deliver(region_of(halo, 4, best), 3)),
             (std::set<std::string>{"start", "send", "receive", "end"}));
-  // Only the requested calls are made. If parts are equal, nothing is packed.
+  // NCCL makes only the requested calls. If all parts have the same size, no scratch memory is
+  // needed.
   EXPECT_EQ(kernel::plan_collective(region_of(equal, 4, collective::all_gather)).scratch_bytes, 0U);
   const auto padded = kernel::plan_collective(region_of(unequal, 4, collective::all_gather));
   EXPECT_EQ(padded.scratch_bytes, 3 * kernel::scratch_alignment);
@@ -181,7 +184,8 @@ TEST(nccl, an_all_reduce_adds_the_values_of_all_devices_as_one_group) {
   for (std::size_t d = 0; d < 3; ++d) {
     from.push_back(sent[d].data());
     to.push_back(received[d].data());
-    streams.push_back(reinterpret_cast<void*>(d + 1));  // NOLINT: an opaque word
+    // NOLINT: the stand-in does not follow this pointer.
+    streams.push_back(reinterpret_cast<void*>(d + 1));
   }
   start_log();
   communicators.sum_float32(from, to, 3, streams);
@@ -230,7 +234,7 @@ TEST(nccl, says_what_a_library_lacks) {
             std::string("NCCL cannot be used: ") + FAKE_NCCL_WITHOUT_SEND +
                 " has no ncclSend; install the Python package nvidia-nccl-cu13, or set "
                 "INTERLACE_NCCL to its libnccl.so.2");
-  // the library does not stay loaded
+  // The library must not stay loaded.
   EXPECT_EQ(dlopen(FAKE_NCCL_WITHOUT_SEND, RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 

@@ -1,5 +1,5 @@
-// Messages of every pattern and window through a stand-in for NCCL. Each message must arrive at its
-// destination, and all messages must be one group.
+// Messages of every pattern and every window, through a stand-in for NCCL. Each message must arrive
+// at its destination, and all messages must be in one group.
 #include "cuda/transfer/nccl_messages.hpp"
 
 #include <dlfcn.h>
@@ -59,11 +59,12 @@ class traffic {
 std::vector<cuda::opaque_stream> streams_of(std::size_t count) {
   std::vector<cuda::opaque_stream> streams;
   for (std::size_t at = 1; at <= count; ++at)
-    streams.push_back(reinterpret_cast<void*>(at));  // NOLINT: an opaque word
+    // NOLINT: the stand-in does not follow this pointer.
+    streams.push_back(reinterpret_cast<void*>(at));
   return streams;
 }
 
-// The number of calls to the stand-in's function of this name.
+// Returns how often the stand-in's function of this name was called.
 std::size_t calls_of(const std::string& name) {
   const std::string log = std::string(" ") + of_stand_in<const char* (*)()>("fake_log")() + " ";
   std::size_t count = 0;

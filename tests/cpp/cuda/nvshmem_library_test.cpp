@@ -1,5 +1,5 @@
-// NVSHMEM through a stand-in. The tests check the calls that the library gets, and the errors if
-// the library is missing or fails.
+// NVSHMEM through a stand-in library. The tests check the calls that the library gets, and the
+// errors if the library is missing or if one of its functions fails.
 #include "interlace/cuda/transfer/nvshmem_library.hpp"
 
 #include <dlfcn.h>

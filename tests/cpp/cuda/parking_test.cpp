@@ -1,4 +1,4 @@
-// Pools park their memory on a stand-in driver, which uses host memory in place of GPU memory.
+// Pools that park their memory, on a stand-in driver that uses host memory in place of GPU memory.
 #include "cuda/park/parking.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct block {
 
 struct world {
   fake::driver driver;
-  std::optional<std::uint64_t> available;  // number of bytes that the host reports as available
+  std::optional<std::uint64_t> available;  // the number of available bytes that the host reports
   cuda::parking parking;
   std::mt19937_64 random;
 
@@ -289,7 +289,7 @@ TEST(parking, too_little_memory_of_the_host_leaves_everything_on_the_gpu) {
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
             "parking pool 'a' needs 163840 bytes of host memory, and 100000 are available");
   w.available.reset();
-  // The third slab cannot be page-locked, in the middle of parking.
+  // In the middle of parking, page-locking the third slab fails.
   w.driver.fail("host_register", 3, 1'000);
   w.driver.fail("allocate_host", 1, 1'000);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }), "cuMemHostAlloc failed: FAKE");
@@ -381,8 +381,9 @@ TEST(parking, contents_of_other_memory_are_kept) {
             "usage: a range of 0 bytes cannot be kept");
 }
 
-// Tests random pools, sizes and places, with failures of every call that can fail. No matter what
-// fails, the contents must be right when the pool is not parked, and nothing may leak.
+// Tests random pools, sizes and places. Every call that can fail does so from time to time.
+// Whichever call fails, the contents of a pool that is not parked must be right, and nothing may
+// leak.
 struct tortured {
   int resumed = 0;   // number of pools that were resumed
   int failures = 0;  // number of calls that failed

@@ -1,4 +1,4 @@
-// Copy profiles in the form that the copy engine's tests use.
+// Copy profiles for the tests of the copy engine.
 #pragma once
 
 #include <unistd.h>
@@ -9,7 +9,7 @@
 
 namespace interlace::copy_engine_tests {
 
-// A file with a profile for machines of four fake GPUs.
+// A file with a profile of a machine with four fake GPUs.
 class profile_file {
  public:
   explicit profile_file(const std::string& directions, const std::string& driver = "1.0") {

@@ -68,11 +68,11 @@ TEST(shared_gpu, a_queue_for_each_stream) {
 }
 
 TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
-  // The default agent runs beside kernels of usual sizes.
+  // The default agent fits on the GPU together with kernels of usual sizes.
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {256, 64, 4096}, 4), "");
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 32, 0}, 4), "");
-  // An agent's block leaves no registers for the kernel. But no matter where the GPU places blocks,
-  // some multiprocessors have no agent.
+  // No registers are left for the kernel on a multiprocessor that runs a block of an agent. But
+  // wherever the GPU places the blocks of the agents, some multiprocessors run no agent.
   EXPECT_EQ(why_not_at_once(h200, {100, agent_block}, {1024, 64, 0}, 1), "");
   EXPECT_EQ(why_not_at_once(h200, {132, agent_block}, {1024, 64, 0}, 1),
             "1 agents of 132 blocks and a block of 1024 threads of the kernel at once: not enough "
@@ -80,11 +80,11 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 64, 0}, 4),
             "4 agents of 128 blocks and a block of 1024 threads of the kernel at once: not enough "
             "registers");
-  // These agents copy in bulk.
+  // These agents make bulk copies.
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
   EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
-  // With 512 threads, agents fit for as many devices as a study uses, and for 4 devices on a small
+  // Agents of 512 threads fit for 16 devices, as many as a study uses, and for 4 devices on a small
   // GPU.
   const grid_needs of_512_threads{16, {32, 40, 65568}};
   EXPECT_EQ(why_not_at_once(h200, of_512_threads, {1024, 32, 4096}, 16), "");
@@ -97,9 +97,9 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(many.substr(many.find(':')), ": not enough blocks") << many;
   const std::string wide = why_not_at_once(h200, {512, {512, 16, 0}}, {1024, 16, 0}, 4);
   EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
-  // In these configurations, even a single agent does not fit.
+  // In this configuration, even a single agent does not fit.
   EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
-  // The exchange of each other device may take a whole multiprocessor.
+  // For each device but one, the exchange may take a whole multiprocessor.
   EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
   gpu_places small = h200;
   small.processors = 31;

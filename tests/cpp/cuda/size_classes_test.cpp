@@ -1,4 +1,4 @@
-// The classes of sizes have no gaps between them, and no class is too wide.
+// Between the size classes there are no gaps, and no class is too wide.
 #include "cuda/transfer/size_classes.hpp"
 
 #include <gtest/gtest.h>

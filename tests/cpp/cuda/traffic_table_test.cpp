@@ -1,5 +1,6 @@
-// Pairs that meet, and the relays that each pair may still use. The test has its own clock. The
-// pairs are in one process, or in several processes that share a file.
+// Pairs of places whose messages overlap in time ("meet"), and the relays that each pair may still
+// use. Each test has its own clock. The pairs are in one process, or in several processes that
+// share a file.
 #include "cuda/transfer/traffic_table.hpp"
 
 #include <fcntl.h>
@@ -36,7 +37,7 @@ std::vector<std::string> names(std::uint32_t gpus) {
   return made;
 }
 
-// All places except the two ends of the pair. The host is the last place.
+// Returns all places except the two ends of the pair. The host is the last place.
 std::vector<endpoint> others(const traffic_table::pair& asked, std::uint32_t gpus) {
   std::vector<endpoint> places;
   for (std::uint32_t index = 0; index < gpus; ++index)
@@ -67,7 +68,7 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 11 * ms, 4 * ms);
   for (const std::uint64_t now_ns : {11 * ms, 100 * ms, 10 * ms + window}) {
-    // Each pair gets one of gpu2 and gpu3.
+    // Each pair gets one relay: gpu2 or gpu3.
     EXPECT_EQ(idle(in, {host, gpu(0)}, now_ns), places{gpu(2)});
     EXPECT_EQ(idle(in, {host, gpu(1)}, now_ns), places{gpu(3)});
   }
@@ -78,13 +79,14 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
 TEST(traffic_table, a_message_after_the_end_of_another_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);  // the prediction is slightly too long
+  // Starts slightly before the predicted end of the first message.
+  in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
-  // The messages of one pair run one after another.
+  // The table expects that the messages of one pair run one after another.
   for (int message = 0; message < 4; ++message) in.add_use({gpu(1), host}, 1, 20 * ms, 4 * ms);
   in.add_use({gpu(2), host}, 2, 30 * ms, 1 * ms);
   EXPECT_LT(idle(in, {gpu(1), host}, 30 * ms).size(), 3U);
-  // A message that takes less time than predicted ends earlier.
+  // A message that takes less time than predicted also ends earlier in the table.
   in.add_use({gpu(0), gpu(1)}, 1, 50 * ms, 8 * ms);
   in.reduce_use({gpu(0), gpu(1)}, 6 * ms);
   in.add_use({gpu(1), gpu(0)}, 2, 52 * ms, 8 * ms);
@@ -114,7 +116,8 @@ TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direc
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(1), gpu(2)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(3), gpu(1)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(0), host}), places{});
-  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});  // the host is excluded
+  // The host is an end of the second pair.
+  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});  // both pairs would need the host
 }
 
@@ -130,8 +133,8 @@ TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {
   }
 }
 
-// No matter which pairs meet, no pair relays through an end of another pair, and two pairs of a
-// kind do not relay through the same place.
+// Whichever pairs meet, no pair relays through an end of another pair. Two pairs of the same kind
+// do not relay through the same place.
 TEST(traffic_table, random_pairs_never_take_each_others_places) {
   std::mt19937_64 random(3);
   for (int turn = 0; turn < 200; ++turn) {
@@ -170,11 +173,11 @@ TEST(traffic_table, random_pairs_never_take_each_others_places) {
 
 TEST(traffic_table, clocks_that_differ_a_little_and_times_that_mean_nothing) {
   traffic_table in(names(2));
-  // This thread read the clock before the other thread did, so its time is earlier.
+  // This thread read the clock before the other thread did, so the time of this thread is earlier.
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   in.add_use({host, gpu(1)}, 2, 10 * ms - 1'000, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 10 * ms - 2'000, 2), places{});
-  // In this case the clock was reset.
+  // Here, the clock was reset between the two calls.
   EXPECT_EQ(idle(in, {host, gpu(0)}, 1, 2).size(), 0U);
   traffic_table late(names(2));
   late.add_use({host, gpu(0)}, 1, ~std::uint64_t{0} - ms, 4 * ms);
@@ -205,7 +208,7 @@ TEST(traffic_table, threads_see_each_other) {
     EXPECT_EQ(idle(in, {gpu(index), host}, 11 * ms), places{}) << index;
 }
 
-// A path at which no file exists yet.
+// A path at which no file exists at first.
 class new_path {
  public:
   new_path() {
@@ -233,21 +236,21 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   EXPECT_EQ(all.remark(), "");
   struct stat facts {};
   ASSERT_EQ(stat(file.name().c_str(), &facts), 0);
-  EXPECT_EQ(facts.st_mode & 0777U, 0600U);  // no access for other users
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);  // other users have no access
   one.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
   all.add_use({host, gpu(0)}, 2, 11 * ms, 4 * ms);
   EXPECT_EQ(idle(all, {host, gpu(0)}, 12 * ms), places{gpu(2)});
   EXPECT_EQ(idle(all, {host, gpu(1)}, 12 * ms), places{gpu(3)});
   EXPECT_EQ(idle(all, {host, gpu(2)}, 12 * ms), (places{gpu(0), gpu(1), gpu(3)}));
-  // a later process sees the earlier messages
+  // A process that starts later sees the earlier messages.
   traffic_table late({"c", "b"}, file.name());
-  // GPU "c" belongs to the other process.
+  // The pair of another process relays through GPU "c", so this pair must not.
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms + window, 2), places{gpu(0)});
 }
 
-// Asks in a child process. The child exits with 0 if the message may use all relays, and with 1 if
-// it may use none.
+// Asks for relays in a child process. The child exits with 0 if the message may use relays, and
+// with 1 if the message may use none.
 int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
   const pid_t child = fork();
   if (child == 0) {
@@ -263,13 +266,13 @@ int ask_in_child(const std::string& file, std::uint64_t now_ns, bool killed) {
 
 TEST(traffic_table, processes_meet_and_the_entries_of_a_killed_one_age) {
   const new_path file;
-  // The child makes the file, and no other process uses it.
+  // The child makes the file. No other process uses the file at that time.
   EXPECT_EQ(ask_in_child(file.name(), 10 * ms, false), 0);
   traffic_table own({"a", "b"}, file.name());
   own.add_use({host, gpu(0)}, 1, 30 * ms, 4 * ms);
   EXPECT_EQ(idle(own, {host, gpu(0)}, 30 * ms, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), 31 * ms, false), 1);
-  EXPECT_EQ(idle(own, {host, gpu(0)}, 31 * ms, 2), places{});  // the child's message was seen
+  EXPECT_EQ(idle(own, {host, gpu(0)}, 31 * ms, 2), places{});  // the table has the child's message
   const std::uint64_t later = 31 * ms + 2 * window;
   EXPECT_EQ(idle(own, {host, gpu(0)}, later, 2), places{gpu(1)});
   EXPECT_EQ(ask_in_child(file.name(), later, true), -1);
@@ -306,7 +309,7 @@ TEST(traffic_table, a_file_that_cannot_be_shared_is_named_and_the_process_has_it
   expect_own(full.name(), "16 GPUs");
 }
 
-// The file has the right size and format, but arbitrary times.
+// The file has the right size and format, but its times are arbitrary.
 TEST(traffic_table, garbage_in_the_file_ages_or_means_nothing) {
   std::mt19937_64 random(4);
   for (int turn = 0; turn < 6; ++turn) {

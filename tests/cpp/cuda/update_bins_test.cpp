@@ -1,5 +1,5 @@
-// The device code of bins of updates, run on the host. Every update must be applied exactly once,
-// for every distribution of updates and for all sizes of bins.
+// The device code of update bins, run on the host. Every update must be applied exactly once, for
+// every distribution of the updates and for bins of all sizes.
 #include "block_on_host.hpp"
 // The following headers need block_on_host.hpp before them.
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ struct add_on_host {
 constexpr int threads = 64;
 using shape = append_shape<threads, 4, 1>;
 
-// How the elements of updates are spread.
+// The distribution of the updates over the elements.
 enum class spread { even, one_bin, moving, one_element };
 
 struct outcome {
@@ -39,7 +39,7 @@ struct outcome {
   bad_update bad{};
 };
 
-// Rings, and threads of the host that read the rings.
+// Applies the updates that threads of the host read from rings.
 struct add_by_readers {
   std::uint64_t* table;
   void fetch(const update&) const {}
@@ -108,7 +108,7 @@ sample samples(const sizing& s, std::uint64_t elements, std::uint64_t count, spr
   return made;
 }
 
-// Runs on the host what update_bins launches on a GPU.
+// Runs, on the host, the device code that update_bins launches on a GPU.
 outcome run(const sizing& s, std::uint64_t elements, std::uint64_t count, spread how,
             std::uint64_t beyond, std::uint32_t seed, receiver to = receiver::table) {
   const sample made = samples(s, elements, count, how, beyond, seed);
@@ -196,7 +196,7 @@ outcome run(const sizing& s, std::uint64_t elements, std::uint64_t count, spread
   return seen;
 }
 
-// Sizes with windows of 64 elements, and with room for `mean` updates in each bin.
+// Returns sizes with windows of 64 elements, and with room for `mean` updates in each bin.
 sizing sizes_of(std::uint32_t bins, std::uint32_t parts_log2, std::uint32_t passes,
                 std::uint32_t mean) {
   sizing s;
@@ -265,7 +265,7 @@ TEST(update_bins, sizes_keep_the_promises) {
       sizing s = size_bins(r);
       EXPECT_EQ(s.plain, table <= 64 * mib) << table / mib;
       if (s.plain) {
-        r.cache_bytes = 0;  // always use bins
+        r.cache_bytes = 0;  // forces the use of bins
         s = size_bins(r);
       }
       EXPECT_LE(s.buffer_bytes, table / 4) << table / mib;
@@ -276,7 +276,7 @@ TEST(update_bins, sizes_keep_the_promises) {
       EXPECT_LE(1U << s.parts_log2, r.most_bins);
       EXPECT_EQ(std::uint64_t{8} << s.window_log2, r.window_bytes);
       EXPECT_LE(std::uint64_t{s.bins} * s.room, std::uint64_t{1} << 32U);
-      // If a producer reads memory for its updates, fewer passes are made.
+      // If the updates' producer reads memory in every pass, there are fewer passes.
       EXPECT_LE(s.passes, produced == 0 ? 16U : 4U) << table / mib;
     }
   }

@@ -29,13 +29,13 @@ TEST(footprint, counts_each_sector_once) {
   f.load(at(28), 4);   // the same sector
   f.load(at(24), 16);  // the same sector and the next one
   f.store(at(64), 8);
-  f.load(at(64), 4);   // the launch has stored here before, so this load reads no memory
+  f.load(at(64), 4);   // the launch itself has stored this value, so this load reads no memory
   f.store(at(32), 4);  // a sector that was loaded before
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);
   EXPECT_EQ(work.stored_bytes, 64U);
   EXPECT_EQ(work.touched_bytes, 96U);
-  // After another launch begins, counting starts anew.
+  // Another launch starts a new count.
   f.load(at(64), 4);
   work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 32U);
@@ -56,7 +56,7 @@ TEST(footprint, unknown_memory_counts_nothing) {
   EXPECT_EQ(taken(f).touched_bytes, 32U);
 }
 
-// The counts are compared with sets. Pieces of memory are added in any order.
+// The test compares the counts with sets of sectors. It adds pieces of memory in any order.
 TEST(footprint, random_accesses) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 20; ++round) {

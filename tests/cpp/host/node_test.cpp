@@ -72,7 +72,8 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
       "(chunk 0 of device 0)");
 }
 
-// Stores [begin, end) of its region. Publishes the given range before or after it stores.
+// Stores the elements [begin, end) of its region. Publishes the given range before or after these
+// stores.
 struct publisher {
   replicated<float> out{};
   std::uint64_t begin = 0;
@@ -138,7 +139,7 @@ TEST(host_node, elements_that_an_epoch_left_out_are_stale) {
   const auto r = node.create_region<float>(halves(10));
   node.set_front(r, std::vector<float>(10, 2.0F));
   node.exchange(r);
-  // Nothing was stored, so the value that was set remains.
+  // No kernel has stored, so the value that the host set remains.
   EXPECT_EQ(node.front(r, 1), std::vector<float>(10, 2.0F));
   node.launch(0, store_at{node.view(r, 0), 3}, {1, 32, 0});
   node.exchange(r);
@@ -239,8 +240,8 @@ struct copy_first {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      // Reads elements 0 to 4, no matter which device owns them, and writes five elements of its
-      // own.
+      // Reads elements 0 to 4, whichever device owns them, and writes five elements that its own
+      // device owns.
       if (lane.index() < 5) {
         lane.store(v, first + lane.index(), lane.load(v, lane.index()));
       }

@@ -1,5 +1,5 @@
-// The reference node counts the work of a launch. The tests compare the counts with counts by hand
-// and with those of the simulated node.
+// The reference node counts the work of a launch. The tests compare these counts with counts made
+// by hand and with the counts of the simulated node.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -11,7 +11,7 @@
 namespace interlace::work_tests {
 namespace {
 
-// Each lane loads its element, and then the first element again. A fourth of the lanes store.
+// Each lane loads its element, and then loads the first element again. One lane in four stores.
 struct scale_some {
   local<const float> in;
   local<float> out;
@@ -40,7 +40,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_EQ(all.name, "scale_some");
   EXPECT_EQ(all.device, 0U);
   EXPECT_EQ(all.loaded_bytes, 4000U);  // 125 sectors
-  EXPECT_EQ(all.stored_bytes, 4000U);  // one element of each sector is stored
+  EXPECT_EQ(all.stored_bytes, 4000U);  // each sector has a stored element
   EXPECT_EQ(all.touched_bytes, 8000U);
   EXPECT_EQ(all.operations.fp32, 1000U);
   EXPECT_EQ(all.operations.fp64, 0U);
@@ -51,7 +51,7 @@ TEST(launch_work, sectors_and_operations_of_a_kernel) {
   EXPECT_TRUE(node.run([] {}).work.empty());
 }
 
-// Adds up numbers through a replicated view, in shared memory, and into a reduction with two
+// Adds up numbers through a replicated view, in shared memory, and in a reduction that has two
 // copies.
 struct add_up {
   replicated<float> data;

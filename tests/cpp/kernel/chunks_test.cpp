@@ -1,4 +1,4 @@
-// Properties of chunks and announcements, tested with random regions and mappings.
+// Properties of chunks and announcements for random regions and mappings.
 #include "kernel/chunks.hpp"
 
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ TEST(chunks, hold_each_delivery_once) {
         ASSERT_GE(c.begin, last);
         last = c.end;
         ASSERT_NE(c.peers, 0U);
-        // If fewer elements are left than the distance between boundaries, the last chunk takes
-        // these elements, too.
+        // If the remaining elements are fewer than the distance between two boundaries, the last
+        // chunk takes them, too.
         ASSERT_LT((c.end - c.begin) * state.element_bytes, state.options.chunk_bytes + 128);
         for (std::uint64_t i = c.begin; i < c.end; ++i) got[i - begin] |= c.peers;
       }
@@ -115,7 +115,7 @@ TEST(chunks, of_a_copy_engine_grow_evenly) {
   };
   EXPECT_EQ(sizes(std::uint64_t{32} << 10U), (std::vector<std::uint64_t>{32}));
   EXPECT_EQ(sizes(std::uint64_t{256} << 10U), (std::vector<std::uint64_t>{32, 64, 80, 80}));
-  // The last two chunks share the rest equally.
+  // The last two chunks share the remaining elements equally.
   EXPECT_EQ(sizes(std::uint64_t{2} << 20U),
             (std::vector<std::uint64_t>{32, 64, 96, 128, 160, 192, 224, 256, 256, 256, 192, 192}));
 }
@@ -137,7 +137,7 @@ TEST(announcements, add_up_to_the_targets) {
     const auto chunks = cut_chunks(state, 0);
     const std::uint64_t per_block = pick(random, 1, 300);
     const std::uint64_t blocks = (end - begin + per_block - 1) / per_block;
-    // Blocks come in any order. Sometimes two blocks have the same elements.
+    // Blocks come in any order. Sometimes two blocks map the same elements.
     const std::uint64_t turn = pick(random, 0, blocks);
     const bool twice = pick(random, 0, 1) == 1;
     const auto mapping = block_mapping::custom([&](std::uint64_t b) {

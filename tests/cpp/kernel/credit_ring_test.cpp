@@ -1,5 +1,5 @@
-// Litmus tests of the ring with credits, with threads of the host. tests/gpu has the same tests
-// with kernels.
+// Litmus tests of the ring with credits. Host threads send and receive. tests/gpu has the same
+// tests with kernels.
 #include "interlace/kernel/credit_ring.hpp"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,15 @@ class host_ring {
   std::uint64_t tickets_ = 0;
 };
 
-// Whether a wait with the deadline `end` has expired. The function yields, because the threads
-// share few cores. On the host, a wait rarely calls this function.
+// Returns whether a wait with the deadline `end` has expired. The function yields the core, because
+// the threads share few cores. On the host, a wait calls this function only rarely.
 bool expires_at(std::chrono::steady_clock::time_point end) {
   std::this_thread::yield();
   return std::chrono::steady_clock::now() > end;
 }
 
-// The words of a slot are plain memory. A read that is torn, late or early gets wrong words.
+// The words of a slot are plain memory. A receiver that reads a slot too early, too late or in part
+// gets wrong words.
 void messages_arrive(std::uint64_t slots, unsigned producers, std::uint64_t messages) {
   constexpr std::size_t words = 8;
   host_ring made(slots);

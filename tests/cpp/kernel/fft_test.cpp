@@ -1,4 +1,4 @@
-// The results of Fourier transforms are compared with sums in double precision.
+// The tests compare the results of Fourier transforms with sums in double precision.
 #include "interlace/kernel/fft.hpp"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,8 @@
 namespace interlace::kernel::hpcc {
 namespace {
 
-// The next number, computed as in the benchmark's code: with signed numbers and one polynomial.
+// Returns the next number. The code is that of the benchmark, with signed numbers and one
+// polynomial.
 std::uint64_t next_of_the_benchmark(std::uint64_t r) {
   return (r << 1U) ^ (static_cast<std::int64_t>(r) < 0 ? 7U : 0U);
 }

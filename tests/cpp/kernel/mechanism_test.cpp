@@ -62,7 +62,7 @@ TEST(mechanism, is_listed_by_trait) {
             "bulk-copy, inline, polling or copy-engine");
 }
 
-// The traits of a mechanism agree with each other and with the parameters of the mechanism.
+// The traits of a mechanism agree with each other and with the parameters of that mechanism.
 TEST(mechanism, traits_go_together) {
   for (const mechanism_row& row : mechanism_rows) {
     SCOPED_TRACE(row.name);

@@ -1,5 +1,6 @@
-// Updates of partitioned arrays, on the host node and on the simulated node, under every mechanism
-// that partitions have. The results are compared with the same updates in a plain loop.
+// Updates of partitioned arrays, on the host node and on the simulated node, with every mechanism
+// that partitions can have. The tests compare the results with a plain loop that makes the same
+// updates.
 #include "interlace/kernel/partition.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::
   under_each_mechanism([&](mechanism how) {
     const kernel::mechanism_row& row = kernel::row_of(how);
     if (Op == combine::store && row.updates_partials) return;
-    // Other mechanisms ignore these options.
+    // Mechanisms that do not pack updates ignore these options.
     if ((options.queued_updates != 0 || options.update_windows != 1) && !row.packs_updates) return;
     const scattered_updates<T, Op> made(devices, size, count, 3);
     options.mechanism = how;
@@ -121,7 +122,8 @@ TEST(partition, windows_have_powers_of_2) {
   EXPECT_EQ(windows(1000, 2, 1), 1U);
   EXPECT_EQ(windows(1000, 2, 5), 4U);  // windows of 256 elements
   EXPECT_EQ(windows(3, 2, 15), 3U);
-  EXPECT_THROW(windows(1000, 4, 8), usage_error);  // 32 packets for each warp are too many
+  // This needs 32 packets for each warp, which is too many.
+  EXPECT_THROW(windows(1000, 4, 8), usage_error);
   EXPECT_THROW(windows(1000, 4, 0), usage_error);
 }
 
@@ -144,7 +146,7 @@ TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
   }
 }
 
-// The counts of device 1. Half of its updates go to `hot` elements of device 0.
+// Returns the counts of device 1. Half of its updates go to `hot` elements of device 0.
 update_counts counted(std::uint64_t hot, const kernel::region_options& options) {
   const scattered_updates<std::uint64_t, combine::add> made(2, 100000, 20000, hot);
   host::node node({.devices = 2, .warp_width = 32, .checks = true});
@@ -168,7 +170,7 @@ TEST(partition, a_packet_carries_many_updates) {
   queues.packet_bytes = options.packet_bytes;
   ASSERT_GT(counts.remote, 9000U);
   EXPECT_EQ(counts.without_room, 0U);
-  // At the end, each of 8 warps has one packet that is not full.
+  // At the end, each of the 8 warps may have one packet that is not full.
   EXPECT_LE(counts.packets, counts.remote / queues.capacity(8) + 8);
   EXPECT_LT(static_cast<double>(counts.packet_bytes), 13.5 * static_cast<double>(counts.remote));
 }

@@ -64,7 +64,7 @@ TEST(region_spec_test, nothing_is_tracked_without_need) {
   for (const char* name : {"bulk-copy", "inline"}) {
     region_spec s = sample();
     s.mechanism = name;
-    s.chunk_bytes = 1;  // this mechanism ignores the size of chunks
+    s.chunk_bytes = 1;  // this mechanism ignores the chunk size
     EXPECT_TRUE(plan_launch(check_spec(s, 4, "region 'x'"), s, 0, "region 'x'").chunks.empty());
   }
 }
@@ -98,7 +98,7 @@ TEST(region_spec_test, errors_are_one_sentence) {
   EXPECT_TRUE(has(m, "producers of 3 devices")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(4), s.checks = true; });
   EXPECT_TRUE(has(m, "debug mode")) << m;
-  // The blocks of device 0 end before the end of the device's part.
+  // The blocks of device 0 cover only the first part of the elements that device 0 owns.
   m = refusal([](region_spec& s) {
     s.producers.assign(4, {10, block_mapping::contiguous(0, 64, 640)});
   });

@@ -1,4 +1,4 @@
-// The devices that receive a store, and their order.
+// The devices to which a store goes, and their order.
 #include "interlace/kernel/region.hpp"
 
 #include <gtest/gtest.h>

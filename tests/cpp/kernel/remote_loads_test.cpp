@@ -1,4 +1,4 @@
-// The names of treatments of remote loads.
+// The names of the mechanisms for remote loads.
 #include "interlace/kernel/remote_loads.hpp"
 
 #include <gtest/gtest.h>

@@ -13,12 +13,12 @@ namespace {
 
 constexpr std::uint32_t threads = 64;
 
-// Blocks form groups of n. Each block of a group stores a number for each lane. The last block to
-// arrive adds up the numbers of the group.
+// Blocks form groups of n. Each block of a group stores a number for each lane. The last block of
+// the group to arrive adds up the numbers of the group.
 struct add_up_behind {
   local<std::uint32_t> numbers;  // [blocks][threads]
   local<std::uint32_t> arrived;
-  local<std::uint32_t> times;      // number of times that a block was the last one
+  local<std::uint32_t> times;      // how often a block was the last one of its group
   replicated<std::uint32_t> sums;  // [blocks / n][threads]
   std::uint32_t n = 1;
   std::uint32_t base = 0;
@@ -49,7 +49,7 @@ TEST(block, the_last_to_arrive_sees_what_the_others_stored) {
       options.boundaries.assign(devices + 1, places * threads);
       options.boundaries[0] = 0;
       options.mechanism = how;
-      options.split_ranges = 3;  // the borders of ranges separate blocks of one group
+      options.split_ranges = 3;  // the borders between ranges split groups of blocks
       options.chunk_bytes = 1024;
       const auto sums = node.template create_region<std::uint32_t>(options);
       const auto numbers =

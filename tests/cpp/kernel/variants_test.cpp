@@ -1,4 +1,4 @@
-// The names of the baselines' variants. A node must run each variant, or say why it cannot.
+// The names of the variants of the baselines. A node must run each variant, or say why it cannot.
 #include "interlace/kernel/variants.hpp"
 
 #include <gtest/gtest.h>

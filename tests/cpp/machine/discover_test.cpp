@@ -17,7 +17,8 @@
 namespace interlace::machine::discover_tests {
 namespace {
 
-// A description with properties that can only come from a description of the same model.
+// Returns a description. Some of its properties cannot come from the driver, but only from a
+// description of the same model.
 machine known_h200() {
   machine made = make_machine(4);
   made.name = "hgx-h200-4";
@@ -72,12 +73,12 @@ TEST(discover, four_h200_on_nvswitch) {
   EXPECT_EQ(found.title, "4 x NVIDIA H200, discovered, driver 580.159");
   EXPECT_EQ(result.template_name, "hgx-h200-4");
   EXPECT_TRUE(result.same_model);
-  // The driver reports this value.
+  // This value comes from the driver.
   EXPECT_EQ(found.gpu.compute_units, 132U);
   EXPECT_EQ(found.gpu.max_warps, 64U);
   EXPECT_EQ(found.gpu.dram.bytes, 150'000'000'000U);
   EXPECT_EQ(found.host.model, "Test CPU");
-  // The description has this value.
+  // This value comes from the description.
   EXPECT_EQ(found.gpu.l2.hit_latency_ps, 141'600U);
   EXPECT_EQ(found.gpu.l2.banks, 96U);
   EXPECT_DOUBLE_EQ(found.gpu.dram.bytes_per_s, 3.888e12);
@@ -267,7 +268,8 @@ TEST(discover, without_nvml) {
 TEST(discover, another_model_takes_the_nearest_generation) {
   fake_driver driver = hgx(1);
   driver.units[0].name = "NVIDIA H100 80GB HBM3";
-  driver.units[0].l2_bytes = 52428800;  // not a multiple of the size of the description's rows
+  // Not a multiple of banks x ways x line size of the description.
+  driver.units[0].l2_bytes = 52428800;
   driver.units[0].memory_peak_bytes_per_s = 3.35e12;
   const discovery result = discover(driver, {known_v100(), known_h200()});
   EXPECT_EQ(result.template_name, "hgx-h200-4");

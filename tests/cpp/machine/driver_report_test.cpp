@@ -1,4 +1,4 @@
-// Reports about drivers and GPUs that work, that are missing or too old, or that do not answer.
+// Reports about drivers and GPUs: some work, some are missing or too old, and some do not answer.
 #include "machine/driver_report.hpp"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ TEST(driver_report, an_old_gpu_copies) {
   EXPECT_EQ(found.problem + found.copies + found.gpus[0].kernels, "");
   EXPECT_NE(found.kernels.find("GPU 1 has compute capability 7.5"), std::string::npos);
   EXPECT_EQ(found.kernels, found.gpus[1].kernels);
-  // For a build without CUDA, another message says so.
+  // A build without CUDA reports the missing kernels in another message.
   EXPECT_EQ(report_driver(driver, 0, 0).kernels, "");
 }
 

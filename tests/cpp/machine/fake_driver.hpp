@@ -12,7 +12,7 @@
 
 namespace interlace::machine {
 
-// Gives the answers that a test has set.
+// A driver that gives the answers that a test has set.
 class fake_driver final : public gpu_driver {
  public:
   std::vector<installed_gpu> boards;

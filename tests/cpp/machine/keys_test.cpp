@@ -14,7 +14,7 @@
 namespace interlace::machine::keys_tests {
 namespace {
 
-// Converts to any type except the struct itself.
+// A value that converts to any type except the struct itself.
 template <class Struct>
 struct any_value {
   template <class Type>
@@ -27,7 +27,7 @@ constexpr bool takes(std::index_sequence<Index...> /*of values*/) {
   return requires { Struct{((void)Index, any_value<Struct>{})...}; };
 }
 
-// The number of members of an aggregate.
+// Returns the number of members of an aggregate.
 template <class Struct, std::size_t Count = 0>
 constexpr std::size_t members() {
   if constexpr (takes<Struct>(std::make_index_sequence<Count + 1>{}))
@@ -45,10 +45,11 @@ std::size_t keys_in(const std::vector<std::string>& tables) {
 
 TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.issue"}), members<issue_rates>());
-  // The L1 lacks keys for banks, requests, stores and three members about an L2 of several parts.
+  // The following members have no key in [gpu.l1]: banks, requests, stores, and three members for
+  // an L2 of several parts.
   EXPECT_EQ(keys_in({"gpu.l1"}), members<cache>() - 6);
   EXPECT_EQ(keys_in({"gpu.scalar_l1"}), members<scalar_cache>());
-  // The L1 has three members that the L2 lacks. Two other keys belong to the GPU.
+  // Three members of `cache` apply only to an L1. Two keys of [gpu.l2] fill members of `gpu`.
   EXPECT_EQ(keys_in({"gpu.l2"}) - 2, members<cache>() - 3);
   EXPECT_EQ(keys_in({"gpu.tlb"}), members<tlb>());
   EXPECT_EQ(keys_in({"gpu.dram"}), members<dram>());
@@ -57,18 +58,18 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.gps"}), members<subscriptions>());
   EXPECT_EQ(keys_in({"gpu.dualopt"}), members<dualopt>());
   EXPECT_EQ(keys_in({"gpu.griffin"}), members<griffin>());
-  // This counts the keys of the structs above. It leaves out the number of GPUs and the workloads'
-  // error, which are not in this struct, and it adds two keys of [gpu.l2].
+  // The 11 structs above are members of `gpu`. Two keys of these tables fill no member of `gpu`:
+  // the number of GPUs, and the error of the workloads. Two keys of [gpu.l2] fill members of `gpu`.
   EXPECT_EQ(keys_in({"gpu", "gpu.copy", "gpu.launch"}) - 2 + 2, members<gpu>() - 11);
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());
   EXPECT_EQ(keys_in({"switch"}), members<network_switch>());
-  // Some members have no key in [link]: the two ends of the link, and the packets, which the
-  // protocol determines.
+  // These members have no key in [link]: the two ends of the link, and the packets, which follow
+  // from the protocol.
   EXPECT_EQ(keys_in({"link"}), members<link>() - 2);
 }
 
-// All fields for which this struct has a key, together with the key.
+// Returns all fields of a struct that have a key, together with their keys.
 template <class Owner>
 std::vector<std::pair<const key*, field>> fields_of(Owner& owner) {
   std::vector<std::pair<const key*, field>> found;

@@ -145,7 +145,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     ASSERT_EQ(chosen, search.best) << "round " << round;
     ASSERT_EQ(route(made, start, search.to), chosen);
     found += chosen && !chosen->empty();
-    // the hops must be connected
+    // The hops of the route must be connected.
     if (!chosen) continue;
     endpoint at = start;
     for (const hop& step : *chosen) {
@@ -155,7 +155,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     }
     ASSERT_EQ(at, search.to);
   }
-  EXPECT_GT(found, 100);  // shows that the generator makes enough machines with several routes
+  EXPECT_GT(found, 100);  // otherwise too few random machines would have several routes
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ inline machine make_machine(std::uint32_t gpus) {
   return made;
 }
 
-// A machine with an NVLink between every two GPUs, and with a PCIe link from each GPU to the host.
+// A machine with an NVLink between each pair of GPUs, and with a PCIe link from each GPU to the
+// host.
 inline machine make_mesh(std::uint32_t gpus) {
   machine made = make_machine(gpus);
   for (std::uint32_t one = 0; one < gpus; ++one)

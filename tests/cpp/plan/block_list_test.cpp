@@ -1,5 +1,5 @@
-// A pass over a list of blocks finds the properties of the list. The list is then written for the
-// kernels.
+// A pass over a list of blocks finds the properties of the list. The list is then written in the
+// form that the kernels read.
 #include "plan/block_list.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ struct made_list {
   block_list list;
 };
 
-// Fills a list of random form. With `even`, all blocks have the same size and are aligned to 16
+// Makes a random list. If `even` is true, all blocks have the same size and are aligned to 16
 // bytes.
 void fill(made_list& made, std::mt19937_64& random, bool even) {
   const std::size_t count = 1 + below(random, 70);
@@ -68,7 +68,7 @@ copies expected_of(const block_list& list) {
   return made;
 }
 
-// The copies that a kernel makes from the written lists. Adjacent pieces are joined.
+// Returns the copies that a kernel makes from the written lists. Joins adjacent pieces.
 copies written(const block_list& list, const block_layout& layout) {
   std::vector<std::byte> into(layout.bytes() + 8, std::byte{0xEE});
   write_lists(list, layout, std::span(into).first(layout.bytes()));
@@ -96,7 +96,7 @@ copies written(const block_list& list, const block_layout& layout) {
   return made;
 }
 
-// Compares copies. The expected copies are first cut in the same places as the written ones.
+// Compares copies. First cuts the wanted copies at the places where the found copies are cut.
 void expect_same(const copies& wanted, const copies& found) {
   std::size_t next = 0;
   for (const auto& [to, from, bytes] : wanted)
@@ -164,7 +164,7 @@ TEST(block_list, parts_are_cut_by_their_bytes) {
                         .sizes = sizes.data(),
                         .count = 4};
   EXPECT_EQ(blocks_within(list, 0, 0), 0U);
-  EXPECT_EQ(blocks_within(list, 0, 100), 2U);  // a block of 0 bytes comes along
+  EXPECT_EQ(blocks_within(list, 0, 100), 2U);  // the second block has 0 bytes
   EXPECT_EQ(blocks_within(list, 0, 240), 2U);
   EXPECT_EQ(blocks_within(list, 0, 260), 3U);
   EXPECT_EQ(blocks_within(list, 2, 1000), 2U);

@@ -1,5 +1,5 @@
-// Profiles of blocks. The times in a profile replace the measurements of an H200, and all other
-// times stay.
+// Profiles of blocks. The times in a profile replace the times that were measured on an H200. Times
+// that the profile lacks stay as they are.
 #include "plan/block_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -30,12 +30,12 @@ TEST(BlockProfile, ItsTimesReplaceThoseOfTheH200) {
   EXPECT_DOUBLE_EQ(up[0].ways[0].start_us, 30);
   EXPECT_DOUBLE_EQ(up[0].ways[0].block_us, 0.1);
   EXPECT_DOUBLE_EQ(up[0].ways[1].block_us, 0.05);
-  // These times are not in the profile.
+  // The profile lacks these times.
   EXPECT_DOUBLE_EQ(up[0].ways[2].block_us, class_at(rest.classes[0], 4096).ways[2].block_us);
   EXPECT_EQ(up[1].thread_blocks, class_at(rest.classes[0], 8192).thread_blocks);
   EXPECT_EQ(read.classes[1].size(), rest.classes[1].size());
   EXPECT_EQ(read.classes[2].size(), rest.classes[2].size());
-  // The profile changes the choice.
+  // The profile changes which way is chosen.
   const block_question asked{
       .direction = block_direction::to_gpu, .blocks = 1000, .bytes = 4096 * 1000};
   EXPECT_EQ(choose_way(rest, asked).way, block_way::kernel);

@@ -1,4 +1,4 @@
-// Checks properties of plans without the planner's own bookkeeping.
+// Checks of plans that do not use the planner's own bookkeeping.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,13 +19,13 @@
 
 namespace interlace::plan {
 
-// The bytes of a memory. They start with values that no message contains.
+// The contents of a memory. They start with values that no message contains.
 using bytes = std::vector<std::uint16_t>;
 inline constexpr std::uint16_t poison = 0xffff;
 
-// Runs the copies on real memory and compares the results. Slots and dependencies allow several
-// orders, and the function takes one at random. A buffer that is reused too early would give wrong
-// bytes.
+// Makes the copies of a plan in real memory and compares the results. The slots and dependencies of
+// the steps allow several orders, and the function chooses one at random. If the plan reused a
+// buffer too early, some bytes would be wrong.
 inline void check_bytes(const plan& made, std::mt19937_64& random) {
   std::vector<bytes> sources;
   std::vector<bytes> destinations;
@@ -80,8 +80,8 @@ inline void check_bytes(const plan& made, std::mt19937_64& random) {
   }
 }
 
-// Checks that steps run at the right places, that paths carry whole messages, and that staging
-// memory stays within its limit.
+// Checks that the steps run at the right places, that the paths carry whole messages, and that the
+// plan stays within the limit of the staging memory.
 inline void check_places(const machine::machine& described, const plan& made,
                          std::uint64_t staging_bytes) {
   std::vector<std::uint64_t> carried(made.messages.size(), 0);
@@ -122,8 +122,8 @@ inline void check_places(const machine::machine& described, const plan& made,
 }
 
 // Checks the predicted schedule. At every moment, the copies in flight together must stay within
-// the capacity of each link direction, link, memory and set of engines. The function computes the
-// capacities from the machine.
+// the capacity of each direction of a link, each link, each memory and each set of engines. The
+// function computes these capacities from the machine.
 inline void check_capacity(const machine::machine& described, plan made,
                            const std::vector<traffic>& running) {
   resources shared(described);
@@ -132,7 +132,8 @@ inline void check_capacity(const machine::machine& described, plan made,
   const auto spans = predict(made, shared, described.gpu, true);
   EXPECT_EQ(made.predicted_s, said);
   std::vector<double> moved(made.steps.size(), 0);
-  std::map<double, std::vector<const span_of_step*>> intervals;  // adjacent spans share their ends
+  // Maps the start of an interval to the spans in flight.
+  std::map<double, std::vector<const span_of_step*>> intervals;
   for (const span_of_step& one : spans) {
     moved[one.step] += one.bytes_per_s * (one.end_s - one.begin_s);
     intervals[one.begin_s].push_back(&one);
@@ -192,7 +193,7 @@ inline void check_capacity(const machine::machine& described, plan made,
   }
 }
 
-// Checks that two plans are equal, copy by copy.
+// Checks that two plans have the same copies.
 inline void check_same(const plan& one, const plan& other) {
   EXPECT_EQ(one.predicted_s, other.predicted_s);
   ASSERT_EQ(one.steps.size(), other.steps.size());

@@ -1,4 +1,4 @@
-// Reading of copy profiles of a machine. Invalid profiles are refused.
+// Reading of copy profiles. Invalid profiles are refused.
 #include "plan/copy_profile.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 using machine::endpoint_kind;
 using plan::copy_direction;
 
-// This profile also has numbers, texts, lists and members that the engine does not know.
+// This profile also has numbers, texts, lists and members that the engine ignores.
 const std::string whole = R"({
   "kind": "interlace copy profile", "format": 1, "command": "interlace \"tune\" copy",
   "machine": {"node": "cuda", "name": "4x NVIDIA H200", "gpus": 4, "model": "NVIDIA H200",
@@ -110,7 +110,7 @@ TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
   }
 }
 
-// Truncated or changed texts are either read or refused.
+// The reader refuses a truncated text. It accepts or refuses a changed text, but does not crash.
 TEST(copy_profile, damaged_texts) {
   std::mt19937_64 random(7);
   for (std::size_t end = 0; end < whole.size() - 1; ++end)

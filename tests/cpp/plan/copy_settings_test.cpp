@@ -1,4 +1,4 @@
-// The environment variables of copies: their meanings, and the values that are refused.
+// The environment variables of copies: what their values mean, and which values are refused.
 #include "plan/copy_settings.hpp"
 
 #include <gtest/gtest.h>

@@ -20,7 +20,7 @@ namespace {
 using machine::gpu_end;
 using machine::host_end;
 
-// A machine with costs of copies that are similar to those of a real machine.
+// Gives a machine the costs of copies that are typical of real machines.
 machine::machine with_costs(machine::machine made) {
   made.gpu.copy_setup_ps = 2'600'000;
   made.gpu.copy_launch_ps = 1'600'000;
@@ -67,8 +67,8 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // The largest possible gain comes from three equal links and from the host's path, which adds
-  // 14.4/47 of a link. The time in which the pipelines fill is subtracted.
+  // Three equal links and the path through the host can carry 3 + 14.4/47 = 3.31 times as much as
+  // one link. The gain is lower, because the pipelines must fill.
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }
@@ -90,7 +90,7 @@ TEST(planner, host_copies_go_through_the_other_gpus_too) {
   EXPECT_GT(gain(one(four, host_end(), gpu_end(0), 256 * mib)), 3.2);
   const plan up = one(four, gpu_end(0), host_end(), 256 * mib);
   EXPECT_GT(gain(up), 2.4);
-  EXPECT_LT(gain(up), 156.0 / 54);  // the limit of the host's memory
+  EXPECT_LT(gain(up), 156.0 / 54);  // the limit that the host's memory sets
 }
 
 TEST(planner, small_messages_go_directly) {
@@ -100,7 +100,7 @@ TEST(planner, small_messages_go_directly) {
     EXPECT_EQ(made.steps.size(), 1U);
     EXPECT_EQ(made.predicted_s, made.direct_s);
   }
-  // Once several paths are worth it, they remain so for all larger messages.
+  // If several paths pay off for a size, they also pay off for all larger sizes.
   bool staged = false;
   for (std::uint64_t bytes = 1024; bytes <= 1024 * mib; bytes *= 2) {
     const bool now = one(four, gpu_end(0), gpu_end(1), bytes).steps.size() > 1;
@@ -120,8 +120,8 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   check_capacity(four, made, asked.traffic);
 
-  // If the directions of a link interfere, the path through the host is free only while nothing
-  // uses the other direction.
+  // If the two directions of a link share its bandwidth, the path through the host is free only
+  // while no traffic uses the opposite direction.
   for (machine::link& edge : four.links)
     if (edge.b == host_end()) edge.copy_both_bytes_per_s = 14.5e9;
   EXPECT_GT(named(four, one(four, gpu_end(0), gpu_end(1), 256 * mib), "host").bytes, 0U);
@@ -155,7 +155,7 @@ TEST(planner, little_staging_memory_does_not_make_plans_of_a_million_copies) {
   const plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(made.steps.size(), 1U);
   EXPECT_EQ(named(four, made, "gpu2").reason, "with it there would be more than 4096 copies");
-  // With fewer paths, each path has more staging memory.
+  // The fewer paths there are, the more staging memory each path has.
   asked.staging_bytes = 384 << 10;
   const plan fewer = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_LE(fewer.steps.size(), 4096U);
@@ -171,8 +171,8 @@ TEST(planner, little_staging_memory_does_not_make_plans_of_a_million_copies) {
   }
 }
 
-// Fig. 11b of the paper: every GPU of a mesh sends to the next GPU, and no two copies use the same
-// link.
+// As in Fig. 11b of the paper on multi-path copies, every GPU of a mesh sends to the next GPU. No
+// two copies may use the same link.
 TEST(planner, a_ring_shares_no_link) {
   const machine::machine four = mesh(4);
   std::vector<message> ring;
@@ -192,7 +192,7 @@ TEST(planner, a_ring_shares_no_link) {
   EXPECT_EQ(used, 8U);  // two paths for each message
   const resources shared(four);
   const auto spans = predict(made, shared, four.gpu, true);
-  for (const span_of_step& span : spans)  // each copy is always alone on its link
+  for (const span_of_step& span : spans)  // at most one copy at a time runs on a link
     EXPECT_NEAR(span.bytes_per_s, machine::copy_bytes_per_s(four.links[0]), 1);
   check_capacity(four, made, {});
 }
@@ -214,13 +214,13 @@ TEST(planner, no_two_senders_of_an_all_to_all_meet) {
       EXPECT_TRUE(sends.insert({made.rounds[at], all[at].from.index}).second);
       EXPECT_TRUE(receives.insert({made.rounds[at], all[at].to.index}).second);
     }
-    // The limit is reached if every port is busy all the time.
+    // The limit is reached if all ports are busy all the time.
     const double port = machine::copy_bytes_per_s(described.links[0]);
     EXPECT_LT(made.predicted_s, (gpus - 1) * 16 * mib / port * 1.25);
   }
 }
 
-// The time of all messages if the driver gets all of them at once, each on its own stream.
+// Returns the time of all messages if the driver gets all of them at once, each on its own stream.
 double independently_s(const machine::machine& described, const std::vector<message>& messages) {
   plan made;
   made.messages = messages;
@@ -247,7 +247,7 @@ double independently_s(const machine::machine& described, const std::vector<mess
   return made.predicted_s;
 }
 
-// Tests all-gathers and all-to-alls of all GPUs, and of some of them, on machines of many shapes.
+// Tests collectives of all GPUs, and collectives of some of them, on machines of many shapes.
 TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_independently) {
   std::mt19937_64 random(77);
   std::size_t faster = 0;
@@ -263,11 +263,11 @@ TEST(planner, a_collective_is_not_predicted_slower_than_its_messages_sent_indepe
         if (from != to) all.push_back({gpu_end(from), gpu_end(to), bytes});
     const plan made = make_plan(described, all);
     EXPECT_LE(made.predicted_s, made.direct_s);
-    // The host launches the messages of the two methods in different orders. This time allows for
-    // the difference.
+    // The two methods launch the messages in different orders. `launches_s` allows for this
+    // difference.
     const double launches_s =
         seconds_of(described.gpu.copy_launch_ps) * static_cast<double>(all.size());
-    // The planner prefers a simpler plan that is up to 5 % slower than the fastest one, because
+    // The planner prefers a simpler plan that is at most 5 % slower than the fastest plan, because
     // messages do not start at exactly the same time.
     EXPECT_LE(made.predicted_s, independently_s(described, all) * 1.05 + launches_s);
     apart += made.apart ? 1 : 0;
@@ -351,7 +351,7 @@ TEST(planner, properties_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 30U);  // otherwise the checks above would have checked no staged path
+  EXPECT_GT(staged, 30U);  // otherwise the checks above would have tested too few staged paths
   EXPECT_GT(several, 5U);
 }
 

@@ -16,8 +16,8 @@ inline std::uint32_t up_to(std::mt19937_64& random, std::uint32_t most) {
   return std::uniform_int_distribution<std::uint32_t>(0, most)(random);
 }
 
-// A random machine with two to six GPUs, each with a route to the host. It is a mesh, a partial
-// mesh, a machine with switches, or a PCIe tree.
+// Makes a random machine with two to six GPUs. Each GPU has a route to the host. The machine is a
+// mesh, a partial mesh, a machine with switches, or a PCIe tree.
 inline machine::machine random_machine(std::mt19937_64& random) {
   using machine::gpu_end;
   const std::uint32_t gpus = 2 + up_to(random, 4);

@@ -36,7 +36,7 @@ TEST(resources, a_copy_takes_links_memory_and_an_engine) {
   EXPECT_EQ(peer->gpu, 0U);
   EXPECT_EQ(shared.at(peer->engines).name, "the copy engines of gpu0");
   EXPECT_EQ(peer->latency_ps, 300'000U);
-  // 256 bytes of payload have a header of one flit
+  // A packet of 256 bytes of payload has a header of one flit (16 bytes).
   EXPECT_DOUBLE_EQ(peer->bytes_per_s, 50e9 * 256 / 272);
 
   const auto up = shared.copy(gpu_end(1), host_end());
