@@ -32,8 +32,9 @@ struct publisher {
     for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
       const std::uint64_t last = at + tile < end ? at + tile : end;
       block.each([&](auto lane) {
-        // A block stalls once, because its first tile already comes after the deadline.
-        if (wrong == fault::stalls && at == begin + block.index() * tile) wait_ns(150'000'000);
+        // Every tile stalls, so that no other device gets to the end of the epoch before the
+        // deadline.
+        if (wrong == fault::stalls) wait_ns(150'000'000);
         if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
         for (auto i : lane.range(at + lane.index(), last, std::uint64_t{lanes})) {
           lane.store(data, i, value_of(epoch, i));
