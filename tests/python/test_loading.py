@@ -336,7 +336,7 @@ def test_rings_by_cores_and_gpus() -> None:
     assert reading.default_ring(1, 1) == (3, 4 << 20)
     assert reading.default_ring(4, 1) == (4, 4 << 20)
     assert reading.default_ring(8, 1) == (8, 8 << 20)
-    assert reading.default_ring(16, 1) == (16, 8 << 20)
+    assert reading.default_ring(16, 1) == (4, 32 << 20)
     assert reading.default_ring(4, 2) == (8, 16 << 20)
 
 

@@ -89,14 +89,16 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
 
     A few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, the
     driver's calls would take a tenth of their time. Up to eight threads are fastest with eight
-    large slots. More than eight threads are faster than a link. If there are several GPUs, they
-    relay copies, but only large copies.
+    slots of 8 MiB. More than eight threads read faster than a link copies. They have large slots,
+    because a link is idle for 2 to 3 us between two copies, and because the driver delays new
+    copies while memory is allocated: a copy of 32 MiB takes longer than most of these delays. If
+    there are several GPUs, they relay copies, but only large copies.
     """
     if gpus > 1:
         return 8, 16 << 20
     if threads <= 4:
         return max(threads, 3), 4 << 20
-    return (8 if threads <= 8 else 16), 8 << 20
+    return (8, 8 << 20) if threads <= 8 else (4, 32 << 20)
 
 
 def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
