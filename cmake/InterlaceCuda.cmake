@@ -35,7 +35,7 @@ function(interlace_find_nvcc)
   endif()
 endfunction()
 
-# Sets `architectures` to what the GPUs of this machine need, in the form of
+# Sets `architectures` to the architectures of this machine's GPUs, in the form of
 # CMAKE_CUDA_ARCHITECTURES.
 function(interlace_architectures_here)
   find_program(INTERLACE_PYTHON_OF_BUILD NAMES python3 python HINTS "${Python_EXECUTABLE}")

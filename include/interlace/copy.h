@@ -38,7 +38,7 @@ typedef enum interlace_result {
   INTERLACE_INVALID_ARGUMENT = 1, /* overlapping buffers, a null pointer, or no such GPU */
   INTERLACE_INVALID_SETTING = 2,  /* an environment variable or a setting is not valid */
   INTERLACE_NO_GPU = 3,           /* no GPU, no NVIDIA driver, or a driver that is too old */
-  INTERLACE_DEVICE_ERROR = 4,     /* the driver failed, as if memory, stream or GPU are gone */
+  INTERLACE_DEVICE_ERROR = 4,     /* the driver failed, or memory, stream or GPU are gone */
   INTERLACE_OUT_OF_MEMORY = 5,    /* the host has no memory left */
   INTERLACE_INTERNAL_ERROR = 6
 } interlace_result;
@@ -114,12 +114,12 @@ typedef struct interlace_blocks {
   size_t bytes;
   size_t count;
   int numbers_on_gpu;          /* 1: the numbers lie in memory of the GPU */
-  unsigned most_thread_blocks; /* the most of a kernel; 0: the fewest at full speed */
+  unsigned most_thread_blocks; /* the most in one kernel; 0: the fewest that reach full speed */
   int stage_pageable;          /* 1: pageable memory is staged; 0: it is refused */
   int only;                    /* the interlace_blocks_way to take; 0: the fastest way */
 } interlace_blocks;
 
-/* How a batch was enqueued, like interlace::blocks_way. */
+/* The way in which a batch was enqueued, like interlace::blocks_way. */
 typedef enum interlace_blocks_way {
   INTERLACE_BLOCKS_NOTHING = 0,
   INTERLACE_BLOCKS_KERNEL = 1,
@@ -128,9 +128,9 @@ typedef enum interlace_blocks_way {
   INTERLACE_BLOCKS_STAGED = 4
 } interlace_blocks_way;
 
-/* Copies blocks, like interlace::copier::copy_blocks_async. `size` must be
- * sizeof(interlace_blocks) as the caller was compiled. The function writes `*way` unless `way`
- * is null. Available since number 4 of the interface. */
+/* Copies blocks, like interlace::copier::copy_blocks_async. `size` must be the caller's
+ * sizeof(interlace_blocks). The function writes `*way` unless `way` is null. Available since
+ * number 4 of the interface. */
 INTERLACE_EXPORT interlace_result interlace_copier_copy_blocks_async(
     interlace_copier* copier, int gpu, const interlace_blocks* blocks, size_t size,
     struct CUstream_st* stream, interlace_blocks_way* way);
@@ -155,7 +155,7 @@ typedef enum interlace_element {
   INTERLACE_INT32 = 4,
   INTERLACE_INT64 = 5
 } interlace_element;
-/* How an all-reduce combines two elements, like interlace::reduce_by. */
+/* The way in which an all-reduce combines two elements, like interlace::reduce_by. */
 typedef enum interlace_reduction {
   INTERLACE_SUM = 0,
   INTERLACE_MIN = 1,
@@ -197,8 +197,7 @@ typedef struct interlace_copy_statistics {
   uint64_t staging_bytes;
 } interlace_copy_statistics;
 
-/* Writes the counts of a copier. `size` must be sizeof(interlace_copy_statistics) as the caller
- * was compiled. */
+/* Writes the counts of a copier. `size` must be the caller's sizeof(interlace_copy_statistics). */
 INTERLACE_EXPORT interlace_result interlace_copier_statistics(interlace_copier* copier,
                                                               interlace_copy_statistics* statistics,
                                                               size_t size);

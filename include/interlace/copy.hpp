@@ -23,8 +23,8 @@
 // already on the stream, and later work on the stream starts after the copy. The host does not
 // wait. As usual in CUDA, the null stream is the legacy default stream, which waits for all
 // blocking streams. The caller can also give cudaStreamPerThread. If the stream is being captured,
-// the copies become nodes of its graph. The graph owns its staging memory until the graph is
-// destroyed. Two instances of one captured graph may not run at the same time.
+// the copies become nodes of the stream's graph. The graph owns its staging memory until the graph
+// is destroyed. Two instances of one captured graph may not run at the same time.
 //
 // A caller can enqueue copies that belong together by one call, as a batch. The batch is planned as
 // a whole, so that no copy takes a link that another copy needs. Messages through one port run one
@@ -59,7 +59,8 @@ enum class copy_executor : std::uint8_t {
 };
 
 inline constexpr int copy_through_host = -1;
-// The threshold that applies if neither the options nor the machine's profile set another one.
+// The threshold that applies if neither the options nor the machine's profile set another
+// threshold.
 inline constexpr std::uint64_t copy_threshold_bytes = std::uint64_t{1} << 20U;
 inline constexpr std::uint32_t most_copy_chunks = 1024;
 
@@ -114,8 +115,8 @@ struct copy_statistics {
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
   std::uint64_t executables = 0;  // number of executable graphs that are kept now
-  // The next eight members are host times in seconds for each phase of making and launching graphs,
-  // and counts of the work in these phases.
+  // The next eight members describe the phases of making and launching graphs. The first five are
+  // the host times of the phases in seconds. The last three count the work.
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
@@ -256,12 +257,12 @@ class copier {
   // Each participant combines one part of the elements. A batch of copies brings the other
   // participants' elements of this part into staging memory, and a second batch takes the result to
   // all participants. If half of the staging memory is too small for a message, the message goes in
-  // pieces. One piece is then combined while the next piece is copied. If other all-reduces use all
-  // staging memory, the host waits for them. In a captured graph, pieces run one after another, and
-  // the graph owns the staging memory of each of its all-reduces. If graphs own much staging
-  // memory, later all-reduces use smaller pieces. In the end, no memory is left for later
-  // all-reduces. The first all-reduce of a process loads kernels. Loading can wait for kernels that
-  // are running.
+  // pieces. In this case, one piece is combined while the next piece is copied. If other
+  // all-reduces use all staging memory, the host waits for them. In a captured graph, pieces run
+  // one after another, and the graph owns the staging memory of each of its all-reduces. If graphs
+  // own much staging memory, later all-reduces use smaller pieces. In the end, no memory is left
+  // for later all-reduces. The first all-reduce of a process loads kernels. Loading can wait for
+  // kernels that are running.
   //
   // Throws usage_error for buffers that break these rules, and if the library was built without
   // nvcc. Throws device_error if no staging memory is left, or if the GPUs cannot be used together.

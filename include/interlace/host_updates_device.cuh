@@ -12,10 +12,11 @@
 // need not be page-locked.
 //
 // `run` blocks the caller until all updates are applied. The host must not use the table during
-// this time. Updates are unordered. Integer results are exact. A kernel that waits longer than the
-// deadline for room in a ring ends. `run` then throws device_error, which names the ring and says
-// how full the ring is. The table then has only some of the updates. An update of an element that
-// does not exist is not applied. `run` then throws usage_error, which names one such element.
+// this time. Updates are unordered. Integer results are exact. If a kernel waits longer than the
+// deadline for room in a ring, the kernel ends, and `run` throws device_error. The error names the
+// ring and says how full the ring is. After this error, the table has only some of the updates. If
+// an update's element does not exist, the update is not applied, and `run` throws usage_error. The
+// error names one such element.
 //
 // interlace/updates_device.cuh describes producers, records and codecs. The codec's functions must
 // run on the host, too (INTERLACE_HOST_DEVICE).

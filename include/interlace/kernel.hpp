@@ -71,7 +71,7 @@
 //   L.compute(operation, n)                 executes n operations of one kind in the same way
 //
 // Control flow around each, each_warp and last_to_arrive must be the same for all lanes of the
-// block, and control flow around W.each for all lanes of the warp.
+// block. Control flow around W.each must be the same for all lanes of the warp.
 //
 // A kernel can have two static members. `threads` fixes the number of lanes of a block.
 // `blocks_at_once`, which needs `threads`, is a number of blocks. With every mechanism, a
@@ -82,10 +82,10 @@
 // `compiled_as<Kernel>` says what the compiler made of a kernel; only the simulated node uses it.
 //
 // Memory semantics: a kernel reads a region's front and writes its back. Node::exchange publishes
-// the back and swaps the two. An exchange is complete on a device when everything to which the
-// device subscribes has arrived. No device writes a peer's buffer before that peer's readers have
-// retired. In an epoch (the span between two exchanges) only one device writes an element. The two
-// buffers swap at every exchange, so an element that an epoch does not store falls back to its
+// the back and swaps front and back. An exchange is complete on a device when everything to which
+// the device subscribes has arrived. No device writes a peer's buffer before that peer's readers
+// have retired. In an epoch (the span between two exchanges) only one device writes an element. The
+// two buffers swap at every exchange, so an element that an epoch does not store falls back to its
 // value of the epoch before. There are therefore two ways to treat an element: every epoch stores
 // it, or set_front gives it a value and no epoch stores it. Plain loads and stores are unordered
 // between lanes except by the barriers above, and between blocks except by last_to_arrive.
@@ -332,7 +332,7 @@ struct update_queues {
   // Log2 of the number of elements of a window, if there are several windows.
   std::uint32_t window_shift = 0;
   bool combines = true;  // whether updates of the same element are combined in a packet
-  unsigned char* to[max_devices] = {};  // for each owner, the queue there for this device's packets
+  unsigned char* to[max_devices] = {};  // for each owner, its queue for this device's packets
   // For each owner, the number of packets that this device has sent in this epoch. The number
   // includes packets for which there was no room.
   std::uint32_t* sent = nullptr;
@@ -341,7 +341,8 @@ struct update_queues {
   INTERLACE_HOST_DEVICE bool packs(std::uint32_t device, std::uint32_t owner) const {
     return packet_bytes != 0 && (owner != device || windows > 1);
   }
-  // The number of the packet, among those that a warp fills, for an element of an owner's part.
+  // Among the packets that a warp fills, the number of the packet for an element of an owner's
+  // part.
   INTERLACE_HOST_DEVICE std::uint32_t bin(std::uint32_t owner, std::uint64_t place) const {
     return windows == 1 ? owner
                         : owner * windows + static_cast<std::uint32_t>(place >> window_shift);
@@ -363,8 +364,8 @@ struct update_queues {
   }
 };
 
-// The first update beyond the end of a partitioned array that a device's kernels made. Only
-// partitions on GPUs that check updates have this record.
+// The first update beyond the end of a partitioned array that a device's kernels made. On GPUs,
+// partitions that check updates have this record.
 struct update_mistake {
   unsigned long long element = 0;
   unsigned long long block = 0;

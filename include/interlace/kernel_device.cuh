@@ -45,8 +45,8 @@ struct untracked {
   static constexpr bool packs = false;
 };
 
-// A store goes to the device's own replica and to every subscriber's replica, as one weak store
-// each. A subscriber sees the store only after the next exchange in its stream.
+// A store goes to the device's own replica and to every subscriber's replica, by one weak store for
+// each replica. A subscriber sees the store only after the next exchange in its stream.
 struct inline_stores {
   static constexpr bool stores_inline = true;
   static constexpr bool announces = false;
@@ -169,9 +169,9 @@ struct tracked_grid : announcing_grid<tracked_grid> {
 
   // Adds to a chunk's counter. The addition releases at device scope, cumulatively over the barrier
   // before it. An observer that acquires the counter therefore sees the stores of all lanes of the
-  // block. If flags are used, the addition also acquires. The addition that completes the chunk
-  // then sets the chunk's flag with release at system scope. Everything that any block announced of
-  // the chunk therefore happens before the end of a wait for the flag.
+  // block. If flags are used, the addition also acquires. With flags, the addition that completes
+  // the chunk sets the chunk's flag with release at system scope. All announced stores to the chunk
+  // therefore happen before the end of a wait for the flag.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     if (elements == 0) return;
     if (launch.flags == nullptr) {
@@ -202,10 +202,10 @@ __global__ void __launch_bounds__(copy_threads)
 // that grid (CUDA dynamic parallelism, fire and forget). The kernel ends once all such grids have
 // ended.
 //
-// Memory ordering: the addition that completes a chunk has acquired everything that blocks released
-// of the chunk. The launch makes everything that its thread sees visible to the launched grid. That
-// grid's stores are visible to another device after the device's next exchange, which comes after
-// the kernel in its stream.
+// Memory ordering: the addition that completes a chunk has acquired all stores to the chunk that
+// blocks released. The launch makes everything that its thread sees visible to the launched grid.
+// That grid's stores are visible to another device after the device's next exchange, which comes
+// after the kernel in its stream.
 struct launching_grid : announcing_grid<launching_grid> {
   kernel::replicas where;
 
@@ -532,7 +532,7 @@ __device__ __forceinline__ void note_load(const Place& place, const partitioned<
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
-// Notes an update beyond a partitioned array, unless an earlier one is noted.
+// Notes an update beyond a partitioned array, unless an earlier update is noted.
 static __device__ __noinline__ void note_mistake(update_mistake* at, std::uint64_t element,
                                                  std::uint64_t block) {
   if (atomicExch(&at->made, 1U) != 0) return;

@@ -1,5 +1,5 @@
 // Several devices on one GPU. This file explains which work must run at the same time on the GPU,
-// and why that work can do so.
+// and why this is possible.
 //
 // Each device has its own memory, streams and graphs, and devices meet by flags, as if each device
 // had its own GPU. But the devices share resources of the GPU: its host-side launch lock, its
@@ -21,14 +21,14 @@
 //   each launch in the queue, all earlier work in the queue is of kind (a), and such work ends.
 // - Waits of kind (b) are those of an agent, or of a stream that waits for chunks. They stay within
 //   one device, which needs two streams at a time, as on a GPU of its own.
-// - Waits of kind (c) need a queue for each device's main stream. `require_queues` asks for one for
-//   every stream of the devices.
+// - Waits of kind (c) need a queue for each device's main stream. `require_queues` requires a queue
+//   for every stream of the devices.
 //
 // Places. A place is the room of a block on a multiprocessor. Blocks of kernels wait for nothing,
 // so their places become free. Blocks of agents stay until their kernel has ended, and blocks of a
 // meeting stay until all devices have arrived. `why_not_at_once` assumes the worst placement of the
-// blocks of agents and meetings. It refuses a configuration if these blocks would then fill all
-// multiprocessors.
+// blocks of agents and meetings. It refuses a configuration if these blocks would fill all
+// multiprocessors in this placement.
 //
 // These checks cover one node, or one region of a group. Two nodes of a process, or several regions
 // of a group, may run at the same time or in turn, depending on their callers' threads and streams.

@@ -156,8 +156,8 @@ class node : public kernel::cpu_node {
   // number counts only the values in updates of other devices' elements. For a reduction, the
   // number is 0.
   double sent_bytes(std::uint32_t id) const;
-  // The number of bytes of the values in all updates so far of this partition that go to elements
-  // of another device.
+  // The number of bytes of the values in this partition's updates so far. Only updates of elements
+  // that another device owns count.
   double updated_bytes(std::uint32_t id) const;
   kernel::wire_bytes delivered() const;
 

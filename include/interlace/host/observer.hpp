@@ -31,7 +31,7 @@ class checking_observer {
                    const kernel::block_mapping* mapping);
   // Throws model_error if the block published only some of the elements to which it is mapped.
   void end_block();
-  // The work of all blocks since the last call, without a name.
+  // The work of all blocks since the last call. The result's name is empty.
   kernel::launch_work end_launch();
   // Begins a new epoch of a region. In the new epoch, devices may write the region's elements
   // again.

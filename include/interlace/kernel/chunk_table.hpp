@@ -35,8 +35,8 @@ struct chunk_table {
   // For each chunk, the amount by which one launch increases the counter.
   const unsigned long long* targets = nullptr;
   const unsigned long long* launches = nullptr;  // number of finished launches
-  // One flag for each chunk. The block that completes a chunk sets its flag. Null if no flags are
-  // needed.
+  // One flag for each chunk. The block that completes a chunk sets its flag. The pointer is null if
+  // no flags are needed.
   unsigned int* flags = nullptr;
 };
 

@@ -136,8 +136,8 @@ class cpu_node {
  protected:
   explicit cpu_node(std::uint32_t devices) : devices_(devices) {}
 
-  // Makes a partition. `node` is this node. Its function `launch` runs the kernels that combine
-  // what an exchange has delivered.
+  // Makes a partition. `node` is this node. Its function `launch` runs the kernels that combine the
+  // updates that an exchange has delivered.
   template <class T, combine Op, class Node>
   partition<T, Op> make_partition(Node& node, region_options o) {
     auto state = make_partition_state(std::move(o), sizeof(T), Op, devices_);
@@ -168,8 +168,8 @@ class cpu_node {
     }
     return {id};
   }
-  // Launches the kernels that combine what the last exchange of a partition delivered. `parity` is
-  // the parity of the epoch that this exchange ended.
+  // Launches the kernels that combine the updates that the last exchange of a partition delivered.
+  // `parity` is the parity of the epoch that this exchange ended.
   void launch_arrivals(std::uint32_t id, std::uint32_t parity) {
     for (std::uint32_t d = 0; d < devices_; ++d) arrivals_[id](d, parity);
   }
@@ -180,7 +180,7 @@ class cpu_node {
   using counts_by_device = std::array<update_counts, max_devices>;
   const std::deque<counts_by_device>& update_counters() const { return counts_; }
 
-  // Combines a reduction's partials into its fronts.
+  // Combines a reduction's partial results into its fronts.
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
   // Copies the elements of a delivery between the buffers with this parity.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);

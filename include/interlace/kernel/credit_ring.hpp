@@ -1,6 +1,6 @@
-// A ring of slots between producers on one device and one consumer on another, or on the host. A
-// slot is free again once the consumer has returned the slot's credit. Producers therefore never
-// overwrite an unread slot. Even a ring with a single slot works.
+// A ring of slots between producers on one device and one consumer on another device, or on the
+// host. A slot is free again once the consumer has returned the slot's credit. Producers therefore
+// never overwrite an unread slot. Even a ring with a single slot works.
 //
 //   producer                                     consumer, for ticket 0, 1, 2, ...
 //     t = take_ticket(ring)                        wait_for_slot(ring, t, expired)

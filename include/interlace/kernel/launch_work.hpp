@@ -21,8 +21,8 @@ struct launch_work {
   std::uint64_t stored_bytes = 0;   // bytes of sectors to which the launch stores; an atomic access
                                     // is a load and a store
   std::uint64_t touched_bytes = 0;  // bytes of sectors that the launch loads or to which it stores
-  // The operations of all lanes: the operations in calls of `compute`, and those of warps' sums and
-  // minima.
+  // The operations of all lanes: the operations in calls of `compute`, and the operations of warps'
+  // sums and minima.
   operation_counts operations;
 };
 

@@ -47,7 +47,7 @@ struct library_call {
   std::uint64_t bytes_written = 0;  // bytes that the call writes to the device's own memory
   operation_counts operations;
   std::vector<library_sweep>
-      sweeps;  // in the order of their kernels; together the sweeps move the bytes above
+      sweeps;  // in the order of their kernels; together, they move bytes_read and bytes_written
   std::function<void()> on_cpu;
   std::function<void(void* stream)> on_gpu;
 };

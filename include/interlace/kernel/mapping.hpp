@@ -64,8 +64,8 @@ class block_mapping {
   };
   // Cuts `blocks` blocks into at most `parts` ranges of consecutive blocks. The sizes of the ranges
   // differ by at most one block. Element k of the result lists the elements that are complete once
-  // range k has run. Range k or an earlier range writes these elements, and no later range does. No
-  // element is listed twice.
+  // range k has run. Range k or an earlier range writes these elements, and no later range writes
+  // them. No element is listed twice.
   std::vector<part> split(std::uint64_t blocks, std::uint32_t parts) const;
 
  private:

@@ -1,5 +1,5 @@
 // The part of partitions that all nodes have in common: their memory, the views for kernels, and
-// the kernels that combine what has arrived with the owner's part.
+// the kernels that combine arrived updates with the owner's part.
 //
 // A mechanism decides where kernels combine an update of another device's element:
 //
@@ -13,13 +13,13 @@
 //                     device's own memory, and the exchange moves all packets, full or not
 //
 // Inboxes, queues and counters exist twice, for even and odd epochs. A device can begin the next
-// epoch before an owner has combined what the last exchange delivered. But no device can begin the
-// epoch after that.
+// epoch before an owner has combined the updates that the last exchange delivered. But no device
+// can begin the epoch after the next epoch.
 //
 // If a part is larger than the L2, each update loads a line of memory and writes it back. Such a
-// part can have windows (`update_windows`). All updates of a packet then belong to one window, and
-// the owner combines one window after another (propagation blocking). A device then packs updates
-// of its own elements, too.
+// part can have windows (`update_windows`). With windows, all updates of a packet belong to one
+// window, and the owner combines one window after another (propagation blocking). With windows, a
+// device also packs updates of its own elements.
 #pragma once
 
 #include <algorithm>
@@ -58,9 +58,8 @@ std::uint64_t counters_bytes(const region_state& state);
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
                             std::uint32_t warp_width);
 
-// A block of the GPU can have `room` bytes of shared memory. Throws usage_error if that is too
-// little for a block of this shape with its own shared memory and its packets. The error says what
-// to change.
+// Throws usage_error if a block of this shape, with its own shared memory and its packets, needs
+// more than `room` bytes of shared memory. The error says what to change.
 void check_packing(const region_state& state, grid shape, std::uint32_t warp_width,
                    std::uint64_t room, std::uint32_t gpu);
 

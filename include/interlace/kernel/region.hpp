@@ -84,9 +84,10 @@ struct region_options {
   std::uint32_t agent_threads = row_of(mechanism_parameter::agent_threads).initial;
   interlace::kernel::agent_copy agent_copy = agent_copy::vectors;
   // Only mechanisms that track chunks use `transfers`. If it is false, a run skips the transfers
-  // and does everything else. On a simulated machine, the chunks then reach their devices at no
-  // cost. The run measures the cost of tracking chunks and of starting transfers (PROACT, section
-  // V-C). On GPUs, such a run measures the cost of tracking alone, and the replicas are not valid.
+  // and does everything else. On a simulated machine, the chunks of such a run reach their devices
+  // at no cost. The run measures the cost of tracking chunks and of starting transfers (PROACT,
+  // section V-C). On GPUs, such a run measures the cost of tracking alone, and the replicas are not
+  // valid.
   bool transfers = true;
   // For nccl only.
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
@@ -273,8 +274,8 @@ struct timeline_event {
 };
 
 // The stores of kernels to other devices. One store is the data that `inline` would send as one
-// packet: what a warp writes to one line. On PCIe, each run of bytes in the line counts as a
-// separate store. On NVLink, each run of sectors in the line counts as a separate store.
+// packet: the bytes that a warp writes to one line. On PCIe, each run of bytes in the line counts
+// as a separate store. On NVLink, each run of sectors in the line counts as a separate store.
 struct remote_store_counts {
   std::uint64_t stores = 0;
   std::uint64_t bytes = 0;

@@ -585,7 +585,7 @@ class serial_lane : public accessor<Observer> {
     return old;
   }
 
-  // Gives the instruction that loaded a bound of a range.
+  // Returns the instruction that loaded a bound of a range.
   template <class B, class E>
   static std::uint32_t loaded_by(const B& begin, const E& end) {
     const std::uint32_t instruction = index_instruction(end);

@@ -17,11 +17,11 @@ enum class memory_space : std::uint8_t { local, replicated, unified, reduced, sh
 // A reduction counts as an atomic access.
 enum class traced_access : std::uint8_t { load, store, atomic };
 
-// If an instruction of a warp touches k lines, it adds k to the number of lines, and adds the
-// number of lanes that take part to the number of lanes. A lane belongs to the line in which its
-// element begins. A line has 128 bytes on the real node. On a simulated machine it is a line of the
-// L1. If a warp or a whole block shares a load, the load counts for each warp as one load by all
-// lanes. Accesses to shared memory are not counted.
+// An instruction of a warp that touches k lines counts as k lines. It counts as many lanes as take
+// part in it. A lane belongs to the line in which its element begins. A line has 128 bytes on the
+// real node. On a simulated machine it is a line of the L1. If a warp or a whole block shares a
+// load, the load counts for each warp as one load by all lanes. Accesses to shared memory are not
+// counted.
 struct trace_totals {
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t spaces = 4;
@@ -37,8 +37,8 @@ struct trace_totals {
     }
   };
   std::array<std::array<count, spaces>, kinds> counts{};  // [traced_access][memory_space]
-  // The operations of all lanes, by kind: the operations in calls of `compute`, and those of warps'
-  // sums and minima. Only the simulated node counts them.
+  // The operations of all lanes, by kind: the operations in calls of `compute`, and the operations
+  // of warps' sums and minima. Only the simulated node counts operations.
   std::array<std::uint64_t, operation_kinds> operations{};
 
   count& of(traced_access kind, memory_space space) {

@@ -5,8 +5,8 @@
 // bin's packet; a match of the warp's lanes finds this place. The warp that fills a packet sends
 // the packet: it takes a slot of the queue by an atomic addition in its own memory, and stores the
 // packet in the slot, 16 bytes for each lane. Before sending, the warp combines updates of the same
-// element. If this frees at least a quarter of the packet, the packet stays and fills again. If it
-// frees less than a sixteenth, the warp sends its next packets without combining.
+// element. If combining frees at least a quarter of the packet, the packet stays and fills again.
+// If combining frees less than a sixteenth, the warp sends its next packets without combining.
 //
 // Lanes run one after another here, so their updates wait until all lanes of the warp have run. The
 // warp then packs the first update of each lane, the second update of each lane, and so on. A GPU

@@ -7,7 +7,7 @@
 //
 //   header   16 bytes: base (8), count (4), bytes of an offset (1), bytes of a value (1), tag (2)
 //   values   count x (4 or 8) bytes, of update 0, update 1, ...
-//   offsets  count x (2, 3, 4, 5, 6 or 8) bytes: the element less the base
+//   offsets  count x (2, 3, 4, 5, 6 or 8) bytes: the element minus the base
 //   zeros    up to a multiple of 16 bytes
 //
 // Offsets of 4 and 8 bytes are whole words, which are the fastest to read. The other sizes send

@@ -24,8 +24,8 @@
 // - The inbox of a small reduction has two slots; B(n) uses slot n mod 2. The slot is written
 //   before the writer enters B(n), and read after the reader has left B(n), in the same kernel. The
 //   next write to the slot belongs to B(m) with m >= n + 2, by a kernel after B(n + 1) in the
-//   writer's stream. The writer left B(n + 1), so the reader had entered B(n + 1). The reader did
-//   so in a kernel after the kernel that read the slot.
+//   writer's stream. The writer left B(n + 1), so the reader had entered B(n + 1). The reader
+//   entered B(n + 1) in a kernel after the kernel that read the slot.
 // - A large reduction has barriers A and B. Between them, a device reads its segment of all
 //   devices' partial results and writes the result to all fronts. Kernels that accumulate, or that
 //   read the front, come before A. After B, partial results are reset and kernels read the new
@@ -47,7 +47,7 @@ using counter = unsigned long long;
 struct device_control {
   counter arrived[max_devices];  // the number of barriers that each peer has entered
   counter entered;               // the number of barriers that this device has entered
-  unsigned int failed;           // set when a wait expired on any device; all waits then end
+  unsigned int failed;           // set when a wait expired on any device; ends all waits
 };
 
 // A failure that a device reports in host memory: one of its own waits expired, or a launch

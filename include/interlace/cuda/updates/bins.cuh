@@ -254,12 +254,11 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   constexpr std::uint32_t bins_at_once = 2;     // number of bins that a thread handles together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
   // For each bin, `x` is the place in the pool of the bin's first record, minus the record's number
-  // in the tile. Records of the bin whose number in the tile is `y` or more have no room in the
-  // bin.
+  // in the tile. A record has no room in the bin if its number in the tile is `y` or more.
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // For each bin, this is first the number of its records, and later the number in the tile of its
-  // first record.
+  // For each bin, this array first has the number of the bin's records. Later it has the number in
+  // the tile of the bin's first record.
   auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins + 32]
   std::uint32_t* const sums = offset + to.bins + 32;                       // [33]
   const std::uint32_t tid = threadIdx.x;
