@@ -1,5 +1,5 @@
-// The probe kernels run on the reference node and on the simulated node. The results are compared
-// with plain loops.
+// Runs the probe kernels on the reference node and on the simulated node. The tests compare the
+// results with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>

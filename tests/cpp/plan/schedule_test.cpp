@@ -13,7 +13,7 @@ namespace {
 using machine::gpu_end;
 using machine::host_end;
 
-// A mesh with links that move 50 and 10 GB/s of payload.
+// A mesh. Its NVLinks move 50 GB/s of payload, and its links to the host move 10 GB/s.
 machine::machine plain_mesh(std::uint32_t gpus) {
   machine::machine mesh = machine::make_mesh(gpus);
   for (machine::link& edge : mesh.links) {
@@ -59,8 +59,8 @@ TEST(schedule, a_staged_path_pipelines_its_chunks) {
   made.paths = {way(shared, 0, {gpu_end(0), gpu_end(2), gpu_end(1)})};
   cut(made, {{1}, {4}}, dealing::by_share, 1 << 30);
   predict(made, shared, mesh.gpu);
-  // The time is that of five chunks, each with a setup and a latency. Four chunks are on the first
-  // leg, and the last one is on the second leg.
+  // The expected time is that of five chunks, each with a setup and a latency: four chunks on the
+  // first leg, and the last chunk on the second leg.
   const double chunk = 40'960'000 / 4 / 50e9;
   EXPECT_NEAR(made.predicted_s, 3e-6 + 5 * (chunk + 2e-6 + 1e-6), 1e-12);
 }

@@ -28,8 +28,8 @@ TEST(simplex, says_that_a_value_has_no_bound) {
 }
 
 TEST(simplex, ends_where_rows_are_degenerate) {
-  // With Beale's example, always taking the steepest variable would cycle. The maximum is 0.05 at
-  // (0.04, 0, 1, 0).
+  // This is Beale's example. A solver that always takes the steepest variable would cycle. The
+  // maximum is 0.05 at (0.04, 0, 1, 0).
   const auto found = maximise({{0.75, -150, 0.02, -6},
                                {{0.25, -60, -0.04, 9}, {0.5, -90, -0.02, 3}, {0, 0, 1, 0}},
                                {0, 0, 1}});
@@ -37,7 +37,7 @@ TEST(simplex, ends_where_rows_are_degenerate) {
   EXPECT_NEAR(found.value, 0.05, 1e-9);
 }
 
-// The best value among all corners of a program with two variables.
+// Returns the best value among all corners of a program with two variables.
 double best_corner(const linear_program& program) {
   std::vector<std::vector<double>> rows = program.rows;
   std::vector<double> limits = program.limits;
@@ -81,7 +81,8 @@ TEST(simplex, agrees_with_all_corners_of_random_programs) {
       EXPECT_GE(found.prices[row], -1e-9);
       priced += found.prices[row] * program.limits[row];
     }
-    EXPECT_NEAR(priced, found.value, 1e-7);  // strong duality
+    // By strong duality, the priced limits add up to the maximum.
+    EXPECT_NEAR(priced, found.value, 1e-7);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 using machine::gpu_end;
 
-// One message on a mesh of four GPUs, over its direct path and three staging places.
+// One message on a mesh of four GPUs, over the direct path and through three staging places.
 plan uncut(const resources& shared, std::uint64_t bytes) {
   plan made;
   made.messages = {{gpu_end(0), gpu_end(1), bytes}};
@@ -90,7 +90,7 @@ TEST(steps, no_more_copies_are_made_than_allowed) {
     EXPECT_FALSE(cut(made, wanted, order, 1 << 16, 127));
     EXPECT_TRUE(cut(made, wanted, order, 1 << 16, 128));
     EXPECT_EQ(made.steps.size(), 128U);
-    // If chunks had 256 bytes, the number of chunks would not fit in its type.
+    // If each chunk had 256 bytes, the number of chunks would overflow its type.
     made = uncut(shared, std::uint64_t{1} << 50U);
     EXPECT_FALSE(cut(made, wanted, order, 1 << 10, 4096));
   }

@@ -1,5 +1,5 @@
-// A library to preload. It makes reads of files fail as on a bad disk, or sends Ctrl-C during a
-// read.
+// A library to preload. It makes reads of files fail as on a bad disk, or it sends Ctrl-C (SIGINT)
+// to the process during a read.
 #include <dlfcn.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -21,7 +21,7 @@ ssize_t read_or_fail(const char* symbol, int file, void* to, std::size_t bytes, 
     return -1;
   }
   if (counts_down(until_signal)) {
-    (void)usleep(5000);  // by this time the program's main thread waits for the bytes
+    (void)usleep(5000);  // after this time, the program's main thread waits for the bytes
     (void)kill(getpid(), SIGINT);
     (void)usleep(25000);
   }
@@ -38,9 +38,9 @@ ssize_t pread(int file, void* to, std::size_t bytes, long at) {
 ssize_t pread64(int file, void* to, std::size_t bytes, long at) {
   return read_or_fail("pread64", file, to, bytes, at);
 }
-// Makes one read at a given position fail, after `after` more reads. With a negative number, no
-// read fails.
+// Makes one positioned read fail, after `after` more such reads. If `after` is negative, no read
+// fails.
 void fail_read(long after) { until_failure = after; }
-// Sends Ctrl-C during the read that comes after `after` more reads.
+// Sends Ctrl-C during the positioned read that follows `after` more such reads.
 void interrupt_read(long after) { until_signal = after; }
 }

@@ -68,8 +68,8 @@ bool runnable(const operation& one) {
   return std::all_of(one.after.begin(), one.after.end(), [](const auto& on) { return on->done; });
 }
 
-// Runs a random operation among those that may run. While any operation is pending, at least one
-// may run.
+// Runs a random operation among those that may run now. While any operation is pending, at least
+// one operation may run.
 void step() {
   auto& all = pending();
   const std::size_t begin = random()() % all.size();
@@ -109,8 +109,8 @@ shared_operation enqueue(std::vector<shared_operation> after, std::function<void
 
 namespace {
 
-// The number of objects that a program has made and not ended. Objects are streams, events, graphs,
-// executables, user objects, ranges of addresses and physical memory.
+// The number of objects that exist: the program has made them and has not ended them yet. Objects
+// are streams, events, graphs, executables, user objects, ranges of addresses, and physical memory.
 std::atomic<long> objects{0};
 
 struct counted {
@@ -120,8 +120,8 @@ struct counted {
   counted& operator=(const counted&) = delete;
 };
 
-// Counts an object if the call succeeded. `change` is 1 if the call makes an object, and -1 if it
-// ends one.
+// Counts an object if the call succeeded. `change` is 1 if the call makes an object, and -1 if the
+// call ends one.
 int counting(int result, long change) {
   if (result == success) objects += change;
   return result;
@@ -163,7 +163,7 @@ using interlace::fake::block_kernel;
 
 struct CUgraphNode_st {
   node_copy copy;
-  std::shared_ptr<block_kernel> blocks;  // kernel that the operation runs instead of a copy
+  std::shared_ptr<block_kernel> blocks;  // the kernel that the operation runs instead of a copy
   std::vector<CUgraphNode_st*> after;
 };
 
@@ -194,13 +194,13 @@ struct CUgraphExec_st {
 
 namespace {
 
-// The state of failures of looked-up calls (see fake_fail_calls).
+// What fake_fail_calls has set, and what has failed since then.
 struct {
   std::atomic<std::uint64_t> seen{0};
   std::atomic<std::uint64_t> at{0};  // 0 means that no call fails
   std::atomic<int> code{0};
   std::atomic<bool> lasts{false};
-  std::atomic<void*> failed{nullptr};  // function that failed first
+  std::atomic<void*> failed{nullptr};  // the function that failed first
 } failures;
 
 int failure_of_this_call() {
@@ -210,15 +210,15 @@ int failure_of_this_call() {
   return failures.code;
 }
 
-// Whether a call ends something. Such a call takes effect even if it reports an error. But mapped
-// and registered memory stays.
+// Whether a function ends an object. Such a call takes effect even if it reports an error. Calls
+// that unmap or unregister memory are not among these functions.
 constexpr bool ends(std::string_view name) {
   for (const char* word : {"Destroy", "Free", "Release", "Unload", "Pop"})
     if (name.find(word) != std::string_view::npos) return true;
   return false;
 }
 
-// A version of a function that fails where a test asks for it.
+// A version of a function that fails if a test has asked for it.
 template <auto Function, bool Ends>
 struct failable;
 template <class... Arguments, int (*Function)(Arguments...), bool Ends>
@@ -240,7 +240,7 @@ struct allocation {
   kind of = kind::gpu;
   CUctx_st* context = nullptr;
   unsigned long long id = 0;
-  int file = -1;  // file with the GPU's memory, which other processes may map
+  int file = -1;  // a file with the memory; other processes may map this file
 };
 
 struct driver {
@@ -253,9 +253,10 @@ struct driver {
   std::map<std::string, std::uint64_t> calls;
   long until_failure = 0;
   long failures = 0;
-  std::uint64_t memory_limit = 0;  // limit for all GPUs together; 0 means no limit
+  std::uint64_t memory_limit = 0;  // the limit for all GPUs together; 0 means no limit
   interlace::fake::pages pages;
-  std::map<address, std::set<int>> access;  // for mapped memory, the GPUs that may use it
+  // Maps an address of mapped memory to the GPUs that may use it.
+  std::map<address, std::set<int>> access;
 };
 
 driver& state() {
@@ -278,7 +279,7 @@ driver& state() {
 }
 
 thread_local std::vector<CUctx_st*> stack;
-thread_local CUctx_st* own = nullptr;  // the current context, below the stack
+thread_local CUctx_st* own = nullptr;  // the current context if the stack is empty
 
 CUctx_st* current() { return stack.empty() ? own : stack.back(); }
 
@@ -295,8 +296,9 @@ CUstream_st* resolve(CUstream_st* given) {
   return found;
 }
 
-// The operations for which the next work on a stream waits. These are the stream's own operations.
-// A blocking stream and the legacy default stream also wait for each other's operations.
+// Returns the operations for which the next work on a stream waits: the last operation of the
+// stream; for the legacy default stream, also the last operation of each blocking stream; for a
+// blocking stream, also the last operation of the legacy default stream.
 std::vector<shared_operation> before(CUstream_st* stream) {
   std::vector<shared_operation> found{stream->last};
   CUctx_st* context = stream->context;
@@ -323,7 +325,7 @@ void count(const char* symbol) {
   ++state().calls[symbol];
 }
 
-// Whether an engine of this context's GPU has access to the memory.
+// Whether an engine of this context's GPU may access the memory.
 bool reaches(CUctx_st* context, const allocation* one) {
   if (one == nullptr || one->of != kind::gpu || one->context->gpu == context->gpu) return true;
   return context->peers.count(one->context) > 0;
@@ -484,7 +486,7 @@ int cuDevicePrimaryCtxGetState(int device, unsigned* flags, int* active) {
 int cuDevicePrimaryCtxReset_v2(int device) {
   const locked lock(mutex);
   CUctx_st* one = state().primaries.at(static_cast<std::size_t>(device)).get();
-  // If a stream still exists, its owner will use the context again.
+  // If a stream still exists, the owner of the stream will use the context again.
   if (one->retains > 1 || !one->streams.empty()) {
     std::fprintf(stderr, "fake driver: a context that is in use was reset\n");
     std::abort();
@@ -581,7 +583,7 @@ int cuMemHostAlloc(void** into, std::size_t bytes, unsigned) {
 }
 int cuMemFreeHost(void* at) { return release(reinterpret_cast<address>(at)); }
 
-// --- additional calls of UCX's CUDA module
+// --- calls that only UCX's CUDA module needs
 
 int cuCtxGetId(CUctx_st* context, unsigned long long* id) {
   if (context == nullptr) context = current();
@@ -608,7 +610,7 @@ int cuMemRetainAllocationHandle(unsigned long long*, void*) { return invalid_val
 
 // --- virtual memory and registered memory
 
-// The places of CUmemLocation in CUmemAllocationProp and CUmemAccessDesc.
+// The type of the members `location` of CUmemAllocationProp and CUmemAccessDesc.
 struct location {
   int type;
   int gpu;
@@ -732,7 +734,7 @@ int cuIpcGetMemHandle(ipc_handle* into, address at) {
   std::memcpy(into, &shared, sizeof shared);
   return success;
 }
-// As on real GPUs, a process cannot map its own memory.
+// Like a real GPU, this driver does not let a process map its own memory.
 int cuIpcOpenMemHandle_v2(address* into, ipc_handle handle, unsigned) {
   count("cuIpcOpenMemHandle_v2");
   const locked lock(mutex);
@@ -848,7 +850,7 @@ FAKE_COPY_NOW(cuMemcpyHtoD_v2, address, const void*)
 FAKE_COPY_NOW(cuMemcpyDtoH_v2, void*, address)
 FAKE_COPY_NOW(cuMemcpyDtoD_v2, address, address)
 
-// This is the first form of the function, with 32-bit sizes.
+// The first form of the function, with 32-bit sizes.
 int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st* stream) {
   count("cuMemcpyHtoDAsync");
   return add_copy(to, (address)from, bytes, stream, false);
@@ -858,7 +860,7 @@ int cuMemcpyHtoDAsync(unsigned to, const void* from, unsigned bytes, CUstream_st
 
 namespace {
 
-// Adds a batch. Its copies run in any order, and all of them run after earlier work of the stream.
+// Adds a batch. The copies of the batch run in any order, but after the earlier work of the stream.
 int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
               fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
               std::size_t* failed, CUstream_st* given) {
@@ -885,7 +887,7 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
   if (stream->captured != nullptr) return fail(capture_unsupported, whole);
   std::vector<shared_operation> all;
   for (std::size_t at = 0; at < count; ++at) {
-    // The copies before the first one that fails are still made.
+    // The driver still makes the copies before the first copy that fails.
     for (const address end : {to[at], from[at]}) {
       const allocation* one = find(end);
       if (bytes[at] != 0 && end != 0 &&
@@ -897,7 +899,8 @@ int add_batch(address* to, address* from, std::size_t* bytes, std::size_t count,
     const auto copy = [to = to[at], from = from[at], size = bytes[at]] {
       std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<void*>(from), size);
     };
-    // If two copies of a batch write the same place, the last one wins in practice.
+    // If two copies of a batch write to the same place, the later copy in the list wins in
+    // practice.
     std::vector<shared_operation> after = before(stream);
     if (!all.empty()) after.push_back(all.back());
     all.push_back(enqueue(std::move(after), copy));
@@ -937,7 +940,7 @@ int cuMemcpyBatchAsync_v2(address* to, address* from, std::size_t* bytes, std::s
 int cuMemcpyBatchAsync_v2_ptsz(address* to, address* from, std::size_t* bytes, std::size_t number,
                                fake_attributes* attributes, std::size_t* firsts, std::size_t kinds,
                                CUstream_st* stream) {
-  count("cuMemcpyBatchAsync_v2_ptsz");  // it refuses the null stream, like a real driver
+  count("cuMemcpyBatchAsync_v2_ptsz");  // like a real driver, it refuses the null stream
   return add_batch(to, from, bytes, number, attributes, firsts, kinds, nullptr, stream);
 }
 // These two functions only count their calls.
@@ -1015,7 +1018,7 @@ int cuMemsetD8Async(address at, unsigned char value, std::size_t bytes, CUstream
   });
   return success;
 }
-// This driver has no pools.
+// This driver has no memory pools.
 int cuMemPoolGetAccess(int*, void*, void*) { return not_supported; }
 int cuStreamGetCaptureInfo_v2(CUstream_st* given, int* status, unsigned long long* id,
                               CUgraph_st** graph, CUgraphNode_st* const** after,
@@ -1060,8 +1063,8 @@ int cuEventDestroy_v2(CUevent_st* event) {
   return success;
 }
 int cuEventRecord(CUevent_st* event, CUstream_st* given) {
-  // The driver may call a function that another library replaces. The programs of these tests
-  // record no events.
+  // The driver may call a function that another library replaces. FAKE_NESTED asks for that.
+  // Programs of these tests do not record events themselves.
   static void* const program =
       std::getenv("FAKE_NESTED") == nullptr ? nullptr : dlopen(nullptr, RTLD_NOW);
   if (program != nullptr) {
@@ -1091,7 +1094,7 @@ int cuEventSynchronize(CUevent_st* event) {
 
 // --- graphs --------------------------------------------------------------------------------------
 
-// The members of CUDA_MEMCPY3D that a copy of one run of bytes uses.
+// The members of CUDA_MEMCPY3D that a copy of one contiguous range uses.
 struct memcpy_3d {
   std::size_t from_place[4];
   unsigned from_type;
@@ -1116,7 +1119,7 @@ int cuGraphDestroy(CUgraph_st* graph) {
   delete graph;
   return success;
 }
-// A kernel. This driver runs only the kernels that copy blocks. A module knows its context.
+// A kernel, with the context of its module. This driver runs only the kernels that copy blocks.
 struct fake_function {
   CUctx_st* context = nullptr;
   std::string name;
@@ -1223,7 +1226,7 @@ int cuGraphLaunch(CUgraphExec_st* exec, CUstream_st* given) {
   exec->last = stream->last;
   return success;
 }
-// A graph and its executables own a user object together.
+// A graph and the executables made from it own a user object together.
 int cuUserObjectCreate(CUuserObject_st** made, void* data, void (*destroy)(void*), unsigned,
                        unsigned) {
   *made = new CUuserObject_st{data, destroy};
@@ -1244,7 +1247,7 @@ int cuGraphRetainUserObject(CUgraph_st* graph, CUuserObject_st* object, unsigned
 
 // --- functions that came after CUDA 12.2 ---------------------------------------------------------
 
-// These two functions only exist and do nothing. They have other arguments than the earlier
+// These two functions exist but do nothing. Their arguments differ from those of the earlier
 // versions.
 int cuStreamGetCaptureInfo_v3(CUstream_st*, int*, unsigned long long*, CUgraph_st**,
                               CUgraphNode_st* const**, const void**, std::size_t*) {
@@ -1269,8 +1272,8 @@ struct listed {
   { name, version, true, (void*)&failable<&symbol, ends(name)>::call }
 #define FAKE_PER_THREAD(name, symbol) FAKE_PER_THREAD_SINCE(name, 7000, symbol)
 
-// As with the real driver, the address of a function found here may differ from the address of the
-// exported function.
+// On a real driver, a function's address from cuGetProcAddress may differ from the address of the
+// exported function. This function imitates that.
 static int found_host_to_gpu(address to, const void* from, std::size_t bytes, CUstream_st* on) {
   return cuMemcpyHtoDAsync_v2(to, from, bytes, on);
 }

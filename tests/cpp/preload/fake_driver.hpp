@@ -1,12 +1,13 @@
 // A CUDA driver for tests. It is a libcuda.so.1 whose GPUs are host memory.
 //
-// Work on streams, events and graphs runs late and in a random order that keeps only CUDA's
-// promises. A copy that waits for too little therefore gives wrong bytes. Every function counts its
+// Work on streams, events and graphs runs late and in a random order that keeps only the order that
+// CUDA promises. If a copy waits for too little, its bytes are therefore wrong. Every function
+// counts its calls.
 // calls.
 //
-// FAKE_CUDA sets the driver's version of CUDA. The default is 13000. A driver for 12020, which is
-// CUDA 12.2, has none of the functions and forms that came later, and refuses a caller that asks
-// for a later version. With FAKE_NO_PEER_ACCESS no GPU can access another GPU's memory.
+// The variable FAKE_CUDA sets the driver's version of CUDA. The default is 13000. With 12020 (CUDA
+// 12.2), the driver lacks all functions and forms that came later, and refuses a caller that asks
+// for a later version. If FAKE_NO_PEER_ACCESS is set, no GPU can access the memory of another GPU.
 #pragma once
 
 #include <cstddef>
@@ -79,22 +80,22 @@ int cuStreamEndCapture(CUstream_st*, CUgraph_st**);
 int cuGraphInstantiateWithFlags(CUgraphExec_st**, CUgraph_st*, unsigned long long);
 int cuGraphLaunch(CUgraphExec_st*, CUstream_st*);
 
-// The number of calls of a function that this process made from outside the driver.
+// Returns how often this process called a function from outside the driver.
 std::uint64_t fake_calls(const char* symbol);
 // Counts the calls of looked-up functions from now on. Call number `at` fails with `code`. If
-// `lasts` is not 0, all later calls fail, too. A call that ends something takes effect all the
-// same. With 0, no call fails.
+// `lasts` is not 0, all later calls fail, too. If `at` is 0, no call fails. A call that ends an
+// object takes effect even if it fails.
 void fake_fail_calls(std::uint64_t at, int code, int lasts);
-// The number of calls since fake_fail_calls.
+// Returns the number of calls since fake_fail_calls.
 std::uint64_t fake_calls_seen();
-// The name of the function that failed first since fake_fail_calls.
+// Returns the name of the function that failed first since fake_fail_calls.
 const char* fake_failed_call();
-// The number of streams, events, graphs and other objects that the program has made and not ended.
+// Returns how many streams, events, graphs and other objects the program has made but not ended.
 long fake_objects();
-// Makes `times` copies fail, after `after` more copies.
+// Makes `times` copies fail, after `after` more copies that succeed.
 void fake_fail_copies(long after, long times);
-// The number of bytes that are allocated on GPUs (if `on_gpus` is not 0) or page-locked (if it is
-// 0).
+// Returns how many bytes are allocated on GPUs (if `on_gpus` is not 0) or page-locked (if `on_gpus`
+// is 0).
 std::uint64_t fake_bytes(int on_gpus);
 // Limits the memory of all GPUs together to this number of bytes. 0 means no limit.
 void fake_limit_memory(std::uint64_t bytes);

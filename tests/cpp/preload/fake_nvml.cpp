@@ -1,5 +1,5 @@
-// A libnvidia-ml.so.1 for tests. It shows the boards of the fake driver. Each board has 18 NVLinks
-// to a switch, and PCIe 5 x16.
+// A libnvidia-ml.so.1 for tests. It shows the boards of the fake driver. Each board has PCIe 5 x16,
+// and 18 NVLinks to a switch.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -60,7 +60,8 @@ int nvmlDeviceGetNvLinkState(void*, unsigned link, unsigned* active) {
   *active = link < 18;
   return 0;
 }
-// NVLinks end at a switch. With FAKE_MESH they connect each of the four GPUs with each other GPU.
+// NVLinks end at a switch. If FAKE_MESH is set, they connect each of the four GPUs with every other
+// GPU instead.
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, pci_info* info) {
   std::memset(info, 0, sizeof *info);
   const unsigned long other = (index_of(device) + 1 + link % 3) % 4;
@@ -77,7 +78,7 @@ int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {
   return 0;
 }
 int nvmlDeviceGetTopologyCommonAncestor(void*, void*, unsigned* level) {
-  *level = 40;  // the routes of the GPUs meet at the processor
+  *level = 40;  // the paths between the GPUs go through the processor
   return 0;
 }
 

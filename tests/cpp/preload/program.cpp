@@ -1,8 +1,8 @@
-// A program that copies on GPUs, for the tests of the preloaded library. It is called as `program
-// MODE SEED` or as `program module FILE`. It is compiled twice. One build is linked to the driver.
-// The other one looks up the driver's functions, as the CUDA runtime does. For every process it
-// prints a line with the number of copies and the number of their bytes. The exit code is 0 if
-// every byte is right.
+// A program that copies on GPUs, for the tests of the preloaded library. Its command line is
+// `program MODE SEED` or `program module FILE`. There are two builds of it. One is linked to the
+// driver. The other looks up the driver's functions, as the CUDA runtime does. Each process prints
+// a line with the number of its copies and the number of their bytes. The exit code is 0 if every
+// byte is right.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -96,7 +96,7 @@ functions load() {
   void* again = nullptr;
   int status = 0;
   CHECK(find("cuGetProcAddress", &again, 12000, 0, &status));
-  // A runtime does not ask for a later version than the driver's.
+  // A runtime does not ask for a later version than that of the driver.
   int latest = 0;
   CHECK(reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"))(&latest));
   find = reinterpret_cast<decltype(find)>(again);
@@ -127,7 +127,7 @@ const functions& cu() {
   return loaded;
 }
 
-// Functions that a driver for CUDA 12.2 lacks.
+// The functions for batches, which a driver for CUDA 12.2 lacks.
 struct batch_functions {
   decltype(&::cuMemcpyBatchAsync) old = nullptr;
   decltype(&::cuMemcpyBatchAsync_ptsz) old_per_thread = nullptr;
@@ -182,7 +182,7 @@ void begin() {
   CHECK(cu().cuCtxSetCurrent(contexts[0]));
 }
 
-// A buffer with its expected contents.
+// A buffer and its expected contents.
 struct buffer {
   enum { gpu, pinned, pageable, managed } kind = gpu;
   int of = 0;
@@ -222,7 +222,7 @@ class work {
         die("a byte is wrong");
   }
 
-  // Makes a copy from the host to the GPU that several paths make faster.
+  // Makes a copy from the host to the GPU. The copy is so large that several paths make it faster.
   int large(CUstream_st* stream) {
     buffer& from = buffers_[gpus];
     buffer& to = buffers_[static_cast<std::size_t>(gpu_)];
@@ -239,7 +239,7 @@ class work {
   buffer& of_gpu() { return buffers_[static_cast<std::size_t>(gpu_)]; }
   buffer& locked() { return buffers_[gpus]; }
   buffer& pageable() { return buffers_[gpus + 2]; }
-  // Fills the host buffer with contents that its GPU buffer does not have yet.
+  // Fills the host buffer with contents that the GPU buffer does not have yet.
   void scramble() {
     for (std::size_t index = 0; index < buffer_bytes; index += 8) {
       const auto value = random_();
@@ -274,7 +274,8 @@ class work {
     buffers_.push_back(std::move(made));
   }
 
-  // The default stream and blocking streams are ordered without events, through the default stream.
+  // Blocking streams wait for the default stream and the other way round. So the default stream
+  // orders them without events.
   CUstream_st* change(CUstream_st* from) {
     auto* legacy = reinterpret_cast<CUstream_st*>(1);
     auto* thread = reinterpret_cast<CUstream_st*>(2);
@@ -300,8 +301,8 @@ class work {
     const bool from_host = from.kind == buffer::pinned || from.kind == buffer::pageable;
     const bool to_host = to.kind == buffer::pinned || to.kind == buffer::pageable;
     const bool both_gpus = from.kind == buffer::gpu && to.kind == buffer::gpu;
-    // The null stream has another meaning for functions with per-thread default streams than for
-    // the other functions.
+    // In functions with per-thread default streams, the null stream means the stream of the thread.
+    // In the other functions, it means the legacy default stream.
     const bool per_thread = stream != nullptr && random_() % 2 == 0;
     auto* thread = reinterpret_cast<CUstream_st*>(2);
     CUstream_st* on = per_thread && stream == thread ? nullptr : stream;
@@ -340,7 +341,7 @@ class work {
   CUstream_st* free_ = nullptr;
 };
 
-// Blocks of two buffers at random places. Each block has its own place.
+// Blocks of two buffers at random places. The places do not overlap.
 struct blocks {
   std::vector<address> to, from;
   std::vector<std::size_t> bytes;
@@ -378,7 +379,8 @@ struct blocks {
   }
 };
 
-// Makes batches that a kernel can make, in every form, between copies of the same buffers.
+// Makes batches that a kernel can make, in every form. Plain copies of the same buffers come before
+// and after each batch.
 void batches_of(work& one, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     const std::size_t size = std::size_t{512} << one.random()() % 7;
@@ -410,8 +412,8 @@ void batches_of(work& one, int rounds) {
                                           stream));
     }
     if (failed != 77 && failed != static_cast<std::size_t>(-1))
-      die("a batch without a failure reports an index of one");
-    // The program may reuse its lists at once.
+      die("a batch without a failure reports the index of a failure");
+    // The program may reuse its lists as soon as the call returns.
     std::fill(made.to.begin(), made.to.end(), 0);
     std::fill(made.from.begin(), made.from.end(), 0);
     std::fill(made.bytes.begin(), made.bytes.end(), 0);
@@ -464,7 +466,7 @@ void refused(unsigned seed) {
         cu_batches().now_per_thread(made.to.data(), made.from.data(), made.bytes.data(),
                                     made.bytes.size(), &made.attributes, &made.first, 1, nullptr),
         1, "the null stream of the new form");
-    made.attributes.hints[2] = 3;  // the hint names a part of the host
+    made.attributes.hints[2] = 3;  // the hint names a NUMA node of the host
     CHECK(made.now(stream));       // the driver copies the expected bytes
     made.attributes.hints[2] = 0;
     CHECK(cu().cuStreamSynchronize(stream));
@@ -474,10 +476,10 @@ void refused(unsigned seed) {
     made.attributes.flags = 2;
     expect(made.now(stream), 1, "an unknown flag");
     made.attributes.flags = 1;
-    CHECK(made.now(stream));  // the batch asks to leave the compute units free
+    CHECK(made.now(stream));  // this batch asks the driver not to use compute units
     made.attributes.flags = 0;
     made.attributes.order = 2;
-    CHECK(made.now(stream));  // the source is read during the call
+    CHECK(made.now(stream));  // the driver must read the source during the call
     made.attributes.order = 1;
     made.first = 1;
     expect(made.now(stream), 1, "attributes that begin too late");
@@ -491,7 +493,7 @@ void refused(unsigned seed) {
     made.bytes[9] = length;
     made.from[7] = one.locked().at + buffer_bytes - 100;
     expect(made.old(stream, &failed), 1, "beyond the end");
-    expect(static_cast<int>(failed), 7, "the index of the copy beyond the end");
+    expect(static_cast<int>(failed), 7, "the index of the copy that ends beyond its buffer");
     expect(cu_batches().now(nullptr, made.from.data(), made.bytes.data(), 1, &made.attributes,
                             &made.first, 1, stream),
            1, "no destinations");
@@ -501,26 +503,26 @@ void refused(unsigned seed) {
            "nothing at all");
   }
   {
-    blocks made = fresh();  // the last copy wins
+    blocks made = fresh();  // two copies have the same destination, and the later copy wins
     made.to[900] = made.to[3];
     made.bytes[900] = made.bytes[3] = 4096;
     std::memcpy(one.of_gpu().shadow.data() + (made.to[3] - one.of_gpu().at),
                 reinterpret_cast<void*>(made.from[900]), 4096);
-    // The last block moves to another place, so its old place must keep its contents.
+    // Block 900 no longer goes to its own place, so that place must keep its contents.
     std::vector<unsigned char> now(buffer_bytes);
     CHECK(made.now(stream));
     CHECK(cu().cuStreamSynchronize(stream));
     std::memcpy(now.data(), reinterpret_cast<void*>(one.of_gpu().at), buffer_bytes);
     if (std::memcmp(now.data() + (made.to[3] - one.of_gpu().at),
                     reinterpret_cast<void*>(made.from[900]), 4096) != 0)
-      die("not the last one wins");
+      die("the later of two copies to one place did not win");
     one.of_gpu().shadow = now;
   }
   {
     blocks made(one, one.of_gpu(), one.pageable(), 4096, 1000);
     made.attributes.order = 1;
     CHECK(made.now(stream));
-    // The driver reads pageable sources before the call returns.
+    // The driver must read pageable sources before the call returns.
     for (auto& byte : one.pageable().own) byte = 0;
     one.pageable().shadow.assign(buffer_bytes, 0);
   }
@@ -535,12 +537,12 @@ void refused(unsigned seed) {
   {
     blocks made = fresh();
     CHECK(cu().cuCtxSetCurrent(contexts[1]));
-    CHECK(made.now(stream));  // the stream belongs to another context than the current one
+    CHECK(made.now(stream));  // the current context is not that of the stream
     CHECK(cu().cuCtxSetCurrent(contexts[0]));
   }
   {
     blocks made(one, one.of_gpu(), one.locked(), std::size_t{1} << 20, 4);
-    CHECK(made.now(stream));  // the blocks are large
+    CHECK(made.now(stream));  // these blocks are large
   }
   {
     unsigned char volume[112] = {};
@@ -555,7 +557,7 @@ void refused(unsigned seed) {
   one.compare();
 }
 
-// Makes a batch in the context of GPU 3, with separate memory. `round` differs from call to call.
+// Makes a batch in the context of GPU 3, with separate memory. Each call has another `round`.
 constexpr std::size_t blocks_of_last = 1024, block_of_last = 4096;
 void batch_on_last(int round) {
   CHECK(cu().cuCtxSetCurrent(contexts[3]));
@@ -584,7 +586,8 @@ void batch_on_last(int round) {
       die("a block is wrong");
 }
 
-// Makes batches before and after a context is reset, and after it was released and retained again.
+// Makes batches before and after a reset of a context, and after a release and a new retain of the
+// context.
 void renewed() {
   CHECK(cu().cuInit(0));
   for (int round = 0; round < 3; ++round) {
@@ -597,8 +600,8 @@ void renewed() {
   }
 }
 
-// The engine holds the context of GPU 3. The program retains and releases the context several
-// times. Then it resets the context and retains it once more.
+// Runs while the engine holds the context of GPU 3. The program retains and releases this context
+// several times, then resets it, and then retains it once more.
 void held(unsigned seed) {
   begin();
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
@@ -616,7 +619,7 @@ void held(unsigned seed) {
   }
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
   CHECK(cu().cuDevicePrimaryCtxReset_v2(3));
-  batch_on_last(4);  // the driver makes this batch
+  batch_on_last(4);  // after the reset, the driver makes this batch
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[3], 3));
   batch_on_last(5);
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(3));
@@ -626,7 +629,7 @@ void held(unsigned seed) {
   one.compare();
 }
 
-// Makes calls that return when their copy, and all earlier work, is complete.
+// Makes copies with calls that return only when the copy and all earlier work are complete.
 void waiting(unsigned seed) {
   begin();
   work one(0, seed);
@@ -669,7 +672,7 @@ void threads(unsigned seed) {
   for (std::thread& one : all) one.join();
 }
 
-// Four processes copy: a child, a second child that is killed, a program that the first child
+// Four processes make copies: a child, a second child that is killed, a program that a third child
 // executes, and the parent. The parent ends without running destructors.
 void family(const char* self, unsigned seed) {
   const auto end_of = [](pid_t child) {
@@ -698,7 +701,8 @@ void family(const char* self, unsigned seed) {
   }
   if (end_of(child) != 0) die("the program failed");
   mixed(seed);
-  // The parent has used the driver, so the child may only pass calls through.
+  // This child is forked after the parent has used the driver, so the library may only pass the
+  // child's calls through to the driver.
   child = fork();
   if (child == 0) {
     copies = 1;
@@ -738,7 +742,7 @@ void reset(unsigned seed) {
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // A pair of a retain and a release ends no context. A reset ends the context, and so does the
+  // A retain followed by a release ends no context. A reset ends the context, and so does the
   // program's last release.
   CUctx_st* context = nullptr;
   CHECK(cu().cuDevicePrimaryCtxRetain(&context, 3));
@@ -759,7 +763,7 @@ void peers(unsigned seed) {
     std::exit(1);
   };
   expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 0, "ahead of the engine");
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, ahead of the engine");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, before the engine starts");
   {
     work one(0, seed);
     CHECK(one.large(nullptr));  // starts the engine
@@ -783,7 +787,8 @@ void peers(unsigned seed) {
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its release");
 }
 
-// A module next to the preloaded library gets the driver itself. Other modules do not.
+// A module in the folder of the preloaded library gets the driver's own functions. Other modules
+// get the library's functions.
 void module(const char* file) {
   void* opened = dlopen(file, RTLD_NOW);
   if (opened == nullptr) die("no module");
@@ -802,7 +807,8 @@ void module(const char* file) {
     if (from(find(library, name)).find("libcuda.so.1") == std::string::npos)
       die("the module's lookup");
   }
-  // The first form of this function has different parameters, so the library does not replace it.
+  // The first form of cuMemcpyHtoDAsync has other parameters than the later forms, so the library
+  // does not replace it.
   const auto ask =
       reinterpret_cast<decltype(&::cuGetProcAddress)>(dlsym(library, "cuGetProcAddress"));
   for (const int version : {2000, 3020, 12000}) {
@@ -812,7 +818,7 @@ void module(const char* file) {
   }
 }
 
-// The driver refuses some copies, including some of the engine's.
+// Copies while the driver refuses some copies, including some copies of the engine.
 void failing(unsigned seed) {
   begin();
   work one(0, seed);
@@ -820,14 +826,15 @@ void failing(unsigned seed) {
   for (long after = 0; after < 6; ++after) {
     one.scramble();
     cu().fake_fail_copies(after, 1);
-    CHECK(one.large(nullptr));  // the copy fails as the program's own copy, or as the engine's copy
+    // Either the program's copy fails, or one of the engine's copies for it.
+    CHECK(one.large(nullptr));
     cu().fake_fail_copies(0, 0);
     CHECK(cu().cuCtxSynchronize());
     one.compare();
   }
-  // If the engine's copy and the plain copy both fail, the program must get the failure.
+  // If the engine's copy and the plain copy both fail, the program must get the driver's error.
   cu().fake_fail_copies(0, 1000);
-  if (one.large(nullptr) != 719) die("the error is not the driver's");
+  if (one.large(nullptr) != 719) die("the program did not get the driver's error");
 }
 
 }  // namespace

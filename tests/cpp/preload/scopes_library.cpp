@@ -1,9 +1,9 @@
-// A part of the test in scopes.cpp. This file becomes the library that follows the program in the
-// search order. With MODULE defined, it becomes a module that the program opens.
+// A library for the test in scopes.cpp. It follows the program in the search order. If MODULE is
+// defined, this file becomes a module that the program opens.
 #include <dlfcn.h>
 
-// Looks up a name. The call must not be the last one of this function. Otherwise the compiler makes
-// the call a jump, and the lookup seems to come from this function's caller.
+// Looks up a name. The lookup must not be the last call of this function. Otherwise the compiler
+// would turn it into a jump, and the lookup would seem to come from this function's caller.
 static void* by_default(const char* name) {
   void* volatile found = dlsym(RTLD_DEFAULT, name);
   return found;

@@ -1,6 +1,5 @@
 // Programs run with the preloaded library and a stand-in driver whose GPUs are host memory. Every
-// byte must be the same as without the library, and the counters must agree with what the programs
-// did.
+// byte must be the same as without the library. The counters must agree with what the programs did.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -26,7 +25,7 @@ namespace {
 
 using namespace interlace::preload;
 
-// A file of counters, in the form that `interlace run` makes.
+// A file of counters, as `interlace run` makes it.
 class counters_file {
  public:
   explicit counters_file(std::uint64_t slots = 16) : slots_(slots) {
@@ -85,11 +84,12 @@ ended run(const std::string& command, const counters_file* counters,
                      " INTERLACE_PRELOAD_THRESHOLD=256K INTERLACE_COPY_THRESHOLD=64K"
                      " INTERLACE_PRELOAD_START=wait INTERLACE_PRELOAD_AFTER=0"
                      " INTERLACE_COPY_TRAFFIC=none"
-                     // These options allow that the sanitizer's library is not the first library.
+                     // With these options, the sanitizer accepts that its library is not the first
+                     // library.
                      " ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0";
   if (counters != nullptr) line += " INTERLACE_PRELOAD_COUNTERS=" + counters->name();
   for (const std::string& one : environment) line += " " + one;
-  // The shell itself must not be counted.
+  // With `env`, the shell that starts the program does not load the library and is not counted.
   line = "env " + line + " " + command + " 2>&1";
   ended found;
   FILE* pipe = popen(line.c_str(), "r");
@@ -113,7 +113,7 @@ std::string seeded(const char* program, const char* mode, int seed) {
          std::to_string(seed);
 }
 
-// Checks what holds for every program: the bytes are right, and every copy is counted once.
+// Checks what must hold for every program: all bytes are right, and every copy is counted once.
 void expect_whole(const ended& program, const counters_file& counters) {
   EXPECT_EQ(program.status, 0) << program.text;
   EXPECT_EQ(counters.sum().first, program.made) << program.text;
@@ -149,7 +149,7 @@ TEST(TakeOver, GraphsAndStreamsOfTheEngine) {
 }
 
 // A driver for CUDA 12.2 has all functions that the engine needs. A driver for CUDA 11.8 lacks some
-// of them, so copies pass through.
+// of these functions, so the library passes all copies through to the driver.
 TEST(TakeOver, OlderDrivers) {
   for (const char* mode : {"mixed", "capture", "threads"}) {
     const counters_file counters;
@@ -197,7 +197,7 @@ TEST(Batches, AContextsEndIsTheKernelsEnd) {
     const counters_file counters;
     expect_whole(run(seeded(program, "renewed", 1), &counters), counters);
     EXPECT_EQ(counters.copies(outcome::one_kernel), 2 * 1024U);
-    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // after the reset
+    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // the batch after the reset
   }
 }
 
@@ -206,7 +206,8 @@ TEST(Batches, AContextThatTheEngineHoldsKeepsItsKernel) {
     const counters_file counters;
     expect_whole(run(seeded(program, "held", 2), &counters), counters);
     EXPECT_EQ(counters.copies(outcome::one_kernel), 5 * 1024U);
-    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // between the reset and the next retain
+    // The batch between the reset and the next retain.
+    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);
   }
 }
 
@@ -236,8 +237,8 @@ TEST(Batches, WhatIsNotTheSameIsLeftToTheDriver) {
 TEST(TakeOver, ManyThreads) {
   const counters_file counters;
   expect_whole(run(seeded(LOOKING_PROGRAM, "threads", 3), &counters), counters);
-  // Messages that meet avoid each other's links, and the timing of threads decides which messages
-  // meet. Only the first message is certain to have all paths.
+  // Messages that overlap in time avoid each other's links, and the timing of the threads decides
+  // which messages overlap. Only the first message is certain to have all paths.
   EXPECT_GT(counters.copies(outcome::taken_over), 0U);
 }
 
@@ -342,7 +343,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
                wrong);
   EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
-  const counters_file alone;  // with one GPU, no other path can help
+  const counters_file alone;  // a user may ask for plain copies only
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
   EXPECT_STREQ(alone.slot(0).note.data(), "copies are left alone, as INTERLACE_COPY=direct asks");

@@ -1,4 +1,5 @@
-// Sampled runs of the simulated node, with iterations that repeat and with iterations that do not.
+// Sampled runs of the simulated node: some have iterations that repeat, and some have iterations
+// that differ.
 #include "interlace/run/on_cpu.hpp"
 
 #include <gtest/gtest.h>
@@ -12,13 +13,13 @@
 namespace interlace::on_cpu_tests {
 namespace {
 
-// Stores elements and adds 1 to each of them. Block b stores `threads` elements.
+// Loads elements, adds 1 to each of them, and stores them. Block b stores `threads` elements.
 struct add_one {
   static constexpr std::uint32_t threads = 128;
 
   replicated<float> values;
   std::uint64_t first = 0, last = 0;
-  std::uint64_t rounds = 0;  // number of times that each element is loaded
+  std::uint64_t rounds = 0;  // how often each element is loaded
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -114,7 +115,7 @@ TEST(sampled_runs, iterations_that_repeat_count_like_the_two_before_them) {
 }
 
 TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
-  // A sampled run simulates its first four iterations. Iteration 2 is one of these four, and
+  // A sampled run always simulates its first four iterations. Iteration 2 is one of these, and
   // iteration 8 is not.
   for (const std::uint32_t longer : {2U, 8U}) {
     const adding_problem problem{.longer = longer};
@@ -126,7 +127,7 @@ TEST(sampled_runs, iterations_with_other_work_are_all_simulated) {
     EXPECT_EQ(asked.run.time_s, whole.run.time_s);
     EXPECT_EQ(asked.run.accesses, whole.run.accesses);
   }
-  // The first iteration may do other work than the later ones. If only the first iteration differs,
+  // The first iteration may do other work than the later iterations. If no later iteration differs,
   // the run is still sampled.
   EXPECT_EQ(simulated({.longer = 0}, kernel::mechanism::bulk_copy, false).timed,
             run::sampled_iterations);

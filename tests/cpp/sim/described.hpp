@@ -1,5 +1,5 @@
-// A small machine for tests of the simulator. It has two or more GPUs, and a link between every two
-// of them.
+// A small machine for tests of the simulator. It has two or more GPUs, and a link between each pair
+// of GPUs.
 #pragma once
 
 #include <cstdint>

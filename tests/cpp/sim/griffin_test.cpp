@@ -1,5 +1,5 @@
-// Griffin decides which GPU gets a page, when a page moves on, and which pages move together.
-// Griffin must be faster than a mechanism that moves each page only once.
+// Griffin decides which GPU gets a page, when a page moves again, and which pages move together.
+// With Griffin, programs must be faster than with a mechanism that moves each page only once.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using kernel::page_placement;
 
 constexpr std::uint64_t page_floats = 1024;
 
-// Block b adds one to 64 words of page b. It does this `times` times.
+// Block b adds 1 to 64 words of page b, `times` times.
 struct increments {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -71,7 +71,7 @@ TEST_F(under_griffin, a_gpu_with_its_share_waits_for_the_second_touch) {
   const auto data = n_.allocate_unified<float>(2 * page_floats, page_placement::on(0));
   launch(1, {data}, 1);
   const increments second{{data.data + page_floats, page_floats}};
-  auto c = launch(1, second, 1).loads;  // this GPU has all pages that were given to GPUs
+  auto c = launch(1, second, 1).loads;  // this GPU has all pages that have moved to a GPU so far
   EXPECT_EQ(c.delayed_touches, 1U);
   EXPECT_GT(c.requests + c.remote_stores, 0U);
   c = launch(1, second, 1).loads;
@@ -96,7 +96,7 @@ TEST_F(under_griffin, a_page_follows_the_gpu_that_accesses_it) {
   EXPECT_EQ(c.migrated_again, 1U);
   EXPECT_LT(c.requests, 4U * 200);
   const auto before = c.requests;
-  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // the page is on this GPU
+  EXPECT_EQ(launch(2, {data, 50}, 1).loads.requests, before);  // the page is now on this GPU
   EXPECT_EQ(n_.download(data)[0], 251.0F);
 }
 
@@ -129,7 +129,8 @@ TEST_F(under_griffin, pages_move_in_batches) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// Each block reads eight pages of its own several times. These pages are larger than an L1.
+// Each block reads eight pages several times. No other block reads these pages, and they are larger
+// than an L1.
 struct sweeps {
   static constexpr std::uint32_t threads = 64;
   static constexpr std::uint32_t block_floats = 8 * page_floats;
@@ -147,7 +148,7 @@ struct sweeps {
   }
 };
 
-// One GPU has the pages first, and another one uses them later.
+// One GPU uses the pages first, and another GPU uses them later.
 TEST_F(pages, gains_where_pages_change_owners) {
   const auto last = [&](const std::string& how) {
     node n(test::r9nano(), 4, [] {});
@@ -170,7 +171,7 @@ TEST_F(pages, gains_where_pages_change_owners) {
   EXPECT_GT(once.time_s, 1.5 * griffin.time_s);
 }
 
-// Several pages move together, and compute units continue to run meanwhile.
+// Several pages move together. The compute units continue to run during the move.
 TEST_F(pages, gains_while_pages_are_spread) {
   const auto time = [](const std::string& how) {
     node n(test::r9nano(), 4, [] {});

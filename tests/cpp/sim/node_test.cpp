@@ -1,5 +1,5 @@
-// The simulated node as a whole. Times match closed forms, no byte is lost, and runs repeat
-// exactly. Finite resources delay work without stopping it.
+// The simulated node as a whole. Times match closed forms, no byte is lost, and a repeated run
+// gives exactly the same result. Finite resources delay work, but never stop it.
 #include "interlace/sim/node.hpp"
 
 #include <gtest/gtest.h>
@@ -67,8 +67,8 @@ outcome run_fill(const machine::machine& m, std::uint32_t devices, mechanism how
 
 using ends = std::pair<machine::endpoint, machine::endpoint>;
 
-// Replaces the links by links between these ends. The new links have the properties of the first
-// old link.
+// Replaces the links by links between the given pairs of ends. The new links have the properties of
+// the first old link.
 void relink(machine::machine& m, const std::vector<ends>& pairs) {
   const machine::link like = m.links[0];
   m.links.clear();
@@ -93,7 +93,7 @@ TEST(sim_node, every_mechanism_delivers_everything) {
             ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
           }
         }
-        // No delivered element is read. All delivered bytes are therefore wasted, and each byte is
+        // No device reads a delivered element, so all delivered bytes count as wasted. Each byte is
         // counted once.
         const double delivered =
             how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
@@ -118,7 +118,8 @@ struct arrive {
   }
 };
 
-// The stores of a block must first reach the L2. Then the answer to the block's atomic comes back.
+// First the stores of the block must reach the L2. Then the block's atomic goes to the L2, and its
+// answer comes back.
 TEST(sim_node, an_arrival_takes_two_ways_to_the_l2) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   const auto time_of = [&](std::uint32_t times) {
@@ -146,11 +147,11 @@ struct add_up {
   }
 };
 
-// Under every mechanism, readers find a delivered region in the L2 if the region fits. Transfers
-// that take no time are therefore a bound for all other transfers, even if links are fast and
+// With every mechanism, readers find a delivered region in the L2 if the region fits in it.
+// Transfers without time are therefore a bound for all other transfers, even if links are fast and
 // memory is slow.
 TEST(sim_node, what_is_delivered_is_in_the_cache) {
-  const std::uint64_t n = 20'000;  // two buffers of 80 kB; the L2 has 256 kB
+  const std::uint64_t n = 20'000;  // two buffers of 80 kB fit in the L2 of 256 kB
   auto m = test::meshed(4, protocol_kind::nvlink2);
   m.gpu.dram.bytes_per_s = 1e9;
   for (machine::link& l : m.links) l.bytes_per_s = 1e12;
@@ -185,9 +186,9 @@ TEST(sim_node, what_is_delivered_is_in_the_cache) {
   }
 }
 
-// There are 4 x 3 copies, ordered by sender and then by receiver. Each copy waits for all earlier
-// copies that touch one of its devices. Only the copies 1 to 3 and 2 to 0 therefore overlap. The
-// first copy waits for the host.
+// There are 4 x 3 copies, ordered by sender, and for each sender by receiver. Each copy waits for
+// all earlier copies that have its sender or its receiver as one of their ends. Only the copies 1
+// to 3 and 2 to 0 can therefore overlap. The first copy waits for the host.
 TEST(sim_node, serial_copies_are_serial) {
   const auto m = test::meshed(4, protocol_kind::nvlink2);
   const std::uint64_t n = 4'000'000;
@@ -198,7 +199,7 @@ TEST(sim_node, serial_copies_are_serial) {
   EXPECT_NEAR(serial.time_s - bound.time_s, 11 * copy + 2e-6, 0.02 * 11 * copy);
 }
 
-// Device masks, addresses and routes must work for every number of GPUs.
+// The masks of devices, the addresses and the routes must work for every number of GPUs.
 TEST(sim_node, one_to_sixteen_gpus) {
   for (std::uint32_t devices = 1; devices <= 16; ++devices) {
     const auto m = test::meshed(devices, protocol_kind::nvlink2);
@@ -236,7 +237,7 @@ TEST(sim_node, the_same_run_gives_the_same_result) {
 
 TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
-  const std::uint64_t n = 2'000'000;  // device 0 owns half: 4 MB each way
+  const std::uint64_t n = 2'000'000;  // device 0 owns half of the elements: 4 MB in each direction
   const auto with = run_fill(m, 2, mechanism::bulk_copy, n);
   const auto without = run_fill(m, 2, mechanism::infinite_bandwidth, n);
   const double wire = 4e6 * (256.0 + 16) / 256;
@@ -244,8 +245,8 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
-// Copies to several devices overlap, even if they share one link. Together they take the link's
-// time and the time to start one copy. Copies to one device run one after another.
+// Copies to different devices overlap, even if they share one link. Together they take the time of
+// the link plus the time to start one copy. Copies to the same device run one after another.
 TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   auto m = test::meshed(3, protocol_kind::nvlink2);
   m.switches = {{"s0", 100'000}};
@@ -261,7 +262,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_GT(copies, link + 3e-6);
   EXPECT_LT(copies, link + 3e-6 + 2e-6);  // 3 us and 2 us are latencies
 
-  // The number of pairs of an owner's copies that overlap in time.
+  // Counts the pairs of copies of one owner that overlap in time.
   const auto overlaps = [](std::vector<kernel::timeline_event> events, bool same_destination) {
     std::erase_if(events, [](const auto& e) { return std::string(e.track) != "copy"; });
     int count = 0;
@@ -284,7 +285,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   EXPECT_EQ(overlaps(run_fill(m, 3, mechanism::split, n).result.timeline, false), 0);
 }
 
-// For stores of whole lines to a peer, the link is the limit, too.
+// The link also limits stores of whole lines to a peer.
 TEST(sim_node, inline_stores_saturate_the_link) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint64_t n = 2'000'000;
@@ -294,7 +295,7 @@ TEST(sim_node, inline_stores_saturate_the_link) {
   EXPECT_LT(o.result.time_s, 1.1 * wire / 25e9 + 5e-6);
 }
 
-// Every lane sums a share of an array.
+// Each lane adds up a share of an array.
 template <class View>
 struct sum {
   View in;
@@ -313,7 +314,7 @@ struct sum {
 
 TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   auto m = test::meshed(1, protocol_kind::nvlink2);
-  m.gpu.l1.mshrs = 128;  // more than bandwidth times latency
+  m.gpu.l1.mshrs = 128;  // enough for bandwidth times latency
   m.gpu.l2.mshrs = 64;
   sim::node node(m, 1, [] {});
   const std::uint64_t n = 4'000'000;
@@ -329,7 +330,7 @@ TEST(sim_node, a_streaming_kernel_is_bound_by_memory) {
   for (const float total : node.download(out)) EXPECT_GT(total, 900);
 }
 
-struct chase {  // one lane follows indices, so that the time is a sum of latencies
+struct chase {  // one lane follows indices, so its time is a sum of latencies
   local<const std::uint32_t> next;
   local<std::uint32_t> out;
   std::uint32_t steps = 0;
@@ -349,7 +350,7 @@ struct chase {  // one lane follows indices, so that the time is a sum of latenc
 TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   const auto m = test::meshed(1, protocol_kind::nvlink2);
   sim::node node(m, 1, [] {});
-  // Each step goes to a line that is in no cache.
+  // Each step goes to a line that no cache holds.
   const std::uint32_t stride = 4096;
   const std::uint32_t steps = 200;
   std::vector<std::uint32_t> next(std::size_t{stride} * (steps + 1));
@@ -363,8 +364,8 @@ TEST(sim_node, a_chain_of_loads_costs_their_latencies) {
   EXPECT_NEAR(result.time_s, steps * one, 0.05 * steps * one + 1.5e-6);
 }
 
-// With one entry for misses and one place for remote stores, everything waits. But nothing may be
-// lost.
+// With one MSHR and room for one remote store, every access waits for another access. But none of
+// them may be lost.
 TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.gpu.l1.mshrs = 1;
@@ -379,7 +380,7 @@ TEST(sim_node, the_smallest_queues_do_not_deadlock) {
   }
 }
 
-// The pages of the unified view are spread over the devices, so these loads are remote.
+// The pages of the unified view are spread over the devices, so some of these loads are remote.
 TEST(sim_node, unified_loads_cross_the_links) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   sim::node node(m, 2, [] {});
@@ -390,13 +391,13 @@ TEST(sim_node, unified_loads_cross_the_links) {
   auto out = node.allocate<float>(0, 256);
   const auto result = node.run([&] { node.launch(0, sum<unified<float>>{in, out}, {2, 128, 0}); });
   for (const float total : node.download(out)) EXPECT_EQ(total, 256.0F);
-  // Every other page of 4 KiB belongs to the peer. Each line is fetched once.
+  // Every second page of 4 KiB belongs to the peer. The GPU fetches each line once.
   EXPECT_EQ(result.remote_transactions, n * 4 / 2 / 128);
   EXPECT_EQ(result.wire.useful, n * 4.0 / 2);
 }
 
-// A copy makes progress during a kernel that saturates the memory, and the copy slows the kernel
-// down.
+// A copy must make progress during a kernel that saturates the memory. The copy must slow this
+// kernel down.
 TEST(sim_node, copies_and_kernels_share_the_memory) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.l1.mshrs = 128;
@@ -415,7 +416,7 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
     auto out = node.allocate<float>(0, 4 * 8 * 128);
     return node
         .run([&] {
-          // The copies start here and overlap with the next kernel.
+          // The copies start after this launch and overlap with the next kernel.
           node.launch(0, fill{node.view(region, 0), 0, 500'000, 0}, {3907, 128, 0}, region,
                       kernel::block_mapping::contiguous(0, 128, 500'000));
           if (kernel) node.launch(0, sum<local<float>>{in, out}, {4 * 8, 128, 0});
@@ -427,12 +428,12 @@ TEST(sim_node, copies_and_kernels_share_the_memory) {
   const double copy = time(false, true) - neither;    // 2 MB take 43 us
   const double kernel = time(true, false) - neither;  // 8 MB take 40 us
   const double both = time(true, true) - neither;
-  EXPECT_LT(both, 0.8 * (copy + kernel));  // they overlap
+  EXPECT_LT(both, 0.8 * (copy + kernel));  // the copy and the kernel overlap
   EXPECT_GT(both, std::max(copy, kernel));
 }
 
-// A device sends a flag after its stores. The flag must arrive after the stores, no matter how
-// little time the fence takes.
+// A device sends a flag after its stores. The flag must arrive after the stores, however little
+// time the fence takes.
 TEST(sim_node, flags_do_not_overtake_stores) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   m.gpu.fence_ps = 0;
@@ -442,7 +443,7 @@ TEST(sim_node, flags_do_not_overtake_stores) {
   EXPECT_GT(with, wire / 25e9 + 300e-9);
 }
 
-// A run that leaves out some GPUs also leaves out their links.
+// If a run leaves out some GPUs, it also leaves out the links of these GPUs.
 TEST(sim_node, fewer_gpus_keep_their_routes) {
   auto m = test::meshed(4, protocol_kind::pcie3);
   m.switches = {{"s0", 100'000}, {"s1", 100'000}};
@@ -453,7 +454,8 @@ TEST(sim_node, fewer_gpus_keep_their_routes) {
   pairs.push_back({{endpoint_kind::network_switch, 0}, {endpoint_kind::host, 0}});
   pairs.push_back({{endpoint_kind::network_switch, 1}, {endpoint_kind::host, 0}});
   relink(m, pairs);
-  // Gpu2 is at the other switch, two links further away than gpu1, whether gpu3 takes part or not.
+  // gpu2 is at the other switch, two links further away than gpu1. This must hold whether gpu3
+  // takes part or not.
   const auto time = [&](std::uint32_t devices) {
     return run_fill(m, devices, mechanism::bulk_copy, 300).result.time_s;
   };

@@ -1,5 +1,5 @@
-// Observations of a run are compared with closed forms. They are the bytes and the latency of each
-// pair, the use of the links, and idle times.
+// Compares the observations of a run with closed forms: the bytes and the latency of each pair of
+// GPUs, the use of the links, and idle times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST(observation, pairs_have_the_bytes_that_the_kernels_stored) {
     for (const kernel::pair_traffic& p : o.pairs) {
       const std::uint64_t bytes = 4 * elements[p.from];
       const bool copied = how == kernel::mechanism::bulk_copy;
-      const std::uint64_t each = copied ? 256 : 128;  // payload of a packet
+      const std::uint64_t each = copied ? 256 : 128;  // bytes of payload in a packet
       EXPECT_EQ(p.payload_bytes, bytes);
       EXPECT_EQ(p.protocol_bytes, (bytes + each - 1) / each * 16 + flag);
       EXPECT_EQ(p.packets, (bytes + each - 1) / each + 1);
@@ -101,7 +101,7 @@ TEST(observation, a_gpu_without_work_is_idle_while_others_compute) {
   EXPECT_LT(gpus[2].kernel, 0.1);
   EXPECT_GT(gpus[2].idle_while_others_compute, 0.7);
   for (const auto& g : gpus) {
-    EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);  // nothing is copied
+    EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);  // there are no copies
     EXPECT_EQ(g.copy, 0);
     EXPECT_GT(g.issue, 0);
     EXPECT_LE(g.issue, 1);
@@ -112,7 +112,7 @@ TEST(observation, a_gpu_without_work_is_idle_while_others_compute) {
 
 TEST(observation, ends_with_the_run_even_if_clocks_still_tick) {
   auto m = test::meshed(2, protocol_kind::pcie4);
-  m.gpu.write_queue.idle_flush_ps = 1'000'000'000;  // longer than the run
+  m.gpu.write_queue.idle_flush_ps = 1'000'000'000;  // the timeout is longer than the run
   const auto result = filled(m, kernel::mechanism::finepack, {3'200, 3'200});
   const kernel::observation& o = *result.observed;
   EXPECT_LT(result.time_s, 1e-4);
@@ -120,7 +120,8 @@ TEST(observation, ends_with_the_run_even_if_clocks_still_tick) {
   for (const auto& g : o.devices) EXPECT_NEAR(g.kernel + g.idle, 1, 1e-9);
 }
 
-// Follows indices on the other GPU. One round trip follows another, and nothing else happens.
+// Follows indices in memory of the other GPU. The round trips follow one another, and no other work
+// runs.
 struct chase {
   unified<std::uint32_t> next;
   local<std::uint32_t> out;
@@ -141,8 +142,8 @@ struct chase {
 TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const std::uint32_t most = 80;
-  // The words are in lines that no cache holds, on every second page of 4 KiB. These pages belong
-  // to GPU 1.
+  // No cache holds the lines of these words. The words lie on every second page of 4 KiB, and these
+  // pages belong to GPU 1.
   const auto place = [](std::uint32_t k) { return k == 0 ? 0 : 2048 * k - 1024; };
   const auto time = [&](std::uint32_t steps, kernel::observation& o) {
     sim::node node(m, 2, [] {});
@@ -162,8 +163,8 @@ TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const machine::protocol& p = m.links[0].protocol;
   const double request = sim::read_request_bytes(p) / 25e9 + 300e-9;
   const double reply = sim::read_reply_bytes(p, 32) / 25e9 + 300e-9;
-  // Half of the L2's latency counts four times: to the L2 and back, on this GPU's side of the link
-  // and on the other side. One sector comes from memory, which has eight channels.
+  // Half of the L2's latency counts four times: on the way to the L2 and on the way back, on both
+  // sides of the link. The memory delivers one sector, through one of its eight channels.
   const double memory = 3 * 60e-9 + 100e-9 + 32 * 8 / 200e9;
   EXPECT_NEAR(each, request + memory + reply, 0.01 * each);
   ASSERT_EQ(many.pairs.size(), 2U);

@@ -1,5 +1,5 @@
 // Pages move to the first remote GPU that touches them. The tests check which GPU gets a page, how
-// long the move takes, and that nothing is lost meanwhile.
+// long the move takes, and that no access is lost during a move.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using kernel::page_placement;
 
 constexpr std::uint64_t page_floats = 1024;
 
-// Block b loads a word of page b, adds one, and stores it.
+// Block b loads a word of page b, adds 1, and stores the word.
 struct increments {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -61,7 +61,8 @@ TEST_F(migrating, the_first_gpu_gets_a_page_and_keeps_it) {
   c = launch(1, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  // The page stays there. All other GPUs, including the previous owner, access it as remote memory.
+  // The page stays on its new GPU. All other GPUs, including the previous owner, access it as
+  // remote memory.
   c = launch(2, {data, true, false}, 1).loads;
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 4U);
@@ -79,8 +80,8 @@ TEST_F(migrating, stores_move_pages_too) {
 }
 
 // A move has fourteen steps. Each step is a message between a GPU and the host, through one switch
-// and the root, which takes 250 ns. The page follows. Its 4096 bytes take 80 packets of 64 + 12
-// bytes in flits, at 64 GB/s.
+// and the root. A message takes 250 ns. After these steps, the page itself moves, at 64 GB/s. Its
+// 4096 bytes take 64 packets of 64 + 12 bytes, which are 80 bytes in flits.
 TEST_F(migrating, the_time_of_a_move) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;
@@ -103,7 +104,8 @@ TEST_F(migrating, pages_move_one_at_a_time) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// All GPUs want all pages at once. Each page moves at most once, and no GPU waits forever.
+// All GPUs access all pages at the same time. Each page moves at most once, and no GPU waits
+// forever.
 TEST_F(migrating, gpus_that_access_the_same_pages) {
   const auto data = n_.allocate_unified<float>(16 * page_floats, page_placement::on(0));
   const auto c = n_.run([&] {

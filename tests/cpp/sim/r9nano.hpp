@@ -1,5 +1,5 @@
-// Four R9 Nano GPUs on a tree of switches, as machines/4x-r9nano.toml describes them. Tests of
-// unified programs use this machine.
+// Four R9 Nano GPUs on a tree of switches, as in machines/4x-r9nano.toml. Tests of unified programs
+// use this machine.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@
 namespace interlace::sim::event_queue_tests {
 namespace {
 
-// The queue is compared with a sorted map. Some events are near and some are far, some have equal
-// times, and some are pushed while other events are handled.
+// Compares the queue with a sorted map. Some events are near and some are far in time, some have
+// equal times, and some are pushed while another event is handled.
 TEST(event_queue, order_of_time_then_insertion) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937_64 random(seed);
@@ -41,7 +41,7 @@ TEST(event_queue, order_of_time_then_insertion) {
   }
 }
 
-// The stretches are half a nanosecond long. Some hold few events, and some hold many.
+// Events lie in stretches of half a nanosecond. Some stretches hold few events, and some hold many.
 TEST(event_queue, order_of_dense_stretches) {
   std::mt19937_64 random(1);
   event_queue queue;

@@ -1,5 +1,5 @@
-// The bytes on the wire of single stores, by size. Kernels store to a peer on simulated machines.
-// The bytes are compared with figures from the packet formats.
+// The wire bytes of single stores, by the size of the store. Kernels store to a peer on simulated
+// machines. The tests compare the wire bytes with figures that follow from the packet formats.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace {
 
 using machine::protocol_kind;
 
-// Every store of `bytes` bytes goes to a separate line. It comes from one lane, or from
-// neighbouring lanes with one word each.
+// Every store of `bytes` bytes goes to a separate line. One lane makes the store, or neighbouring
+// lanes make it with one word each.
 struct scattered_stores {
   replicated<std::uint32_t> out;
   std::uint32_t words = 1;  // the number of words in one store
-  std::uint32_t skip = 0;   // this word of every store stays unwritten
+  std::uint32_t skip = 0;   // the number of the word in each store that is not written
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -55,7 +55,8 @@ sent store_through(machine::machine m, std::uint32_t words, std::uint32_t skip =
   const auto here = node.front(region, 0);
   const auto there = node.front(region, 1);
   EXPECT_EQ(here, there);
-  // The flags of the exchange count as protocol: a packet of 8 bytes in each direction.
+  // The exchange sends a flag, a packet of 8 bytes, in each direction. The result counts the flags
+  // as protocol, so they are subtracted here.
   const std::uint64_t flags = 2 * sim::write_packet_bytes(m.links[0].protocol, 0, 8, false);
   const double payload = result.wire.useful + result.wire.wasted;
   return {static_cast<std::uint64_t>(payload),
@@ -110,7 +111,8 @@ TEST(goodput, pcie_holes_need_a_packet_for_each_run) {
   EXPECT_EQ(s.wire, 8U * 4 * (24 + 12 + 24 + 16));
 }
 
-// The published table has the goodput to three decimals. Goodput is payload divided by wire bytes.
+// The published table states the goodput with three decimals. Goodput is payload divided by wire
+// bytes.
 TEST(goodput, published_table) {
   struct row {
     std::uint32_t bytes;
@@ -144,7 +146,7 @@ TEST(goodput, published_table) {
   }
 }
 
-// For every mask, every byte must be in exactly one packet, and no packet may be larger than a line
+// For every mask, every byte must be in exactly one packet. No packet may be larger than a line
 // allows.
 TEST(packets, random_masks) {
   std::uint64_t state = 1;
@@ -185,7 +187,7 @@ TEST(packets, random_masks) {
   }
 }
 
-// The link has a separate size for packets that write one word. Longer packets take whole flits.
+// The link states a separate size for packets that write one word. Longer packets take whole flits.
 TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;
@@ -199,10 +201,9 @@ TEST(goodput, of_a_word_may_be_less_than_of_its_flits) {
   EXPECT_EQ(sim::write_packet_bytes(p, 0, 16, false), 2U * 16);
 }
 
-// An H100 stores pieces of scattered lines to its peer. The raw bytes of each piece are computed
-// from the measured rates, under the assumption that the link carries 419 GB/s. The rule of the
-// model was made from measurements of an H200 alone. Whole sectors are within 3 %, and single
-// pieces within 10 %.
+// An H100 stores pieces of scattered lines to its peer. The raw bytes of each piece follow from the
+// measured rates, if the link carries 419 GB/s. The rule of the model comes from measurements of an
+// H200 alone. The model is within 3 % for whole sectors, and within 10 % for single pieces.
 TEST(goodput, of_partial_sectors_on_nvlink4) {
   machine::protocol p;
   p.kind = protocol_kind::nvlink4;
@@ -224,7 +225,7 @@ TEST(goodput, of_partial_sectors_on_nvlink4) {
     EXPECT_NEAR(sim::write_packet_bytes(p, r.offset, r.bytes, false) / r.raw, 1, bound)
         << r.bytes << " B at " << r.offset;
   }
-  EXPECT_EQ(sim::write_packet_bytes(p, 0, 16, true), 64U);  // some of the 16 bytes are not written
+  EXPECT_EQ(sim::write_packet_bytes(p, 0, 16, true), 64U);  // some of the 16 bytes are unwritten
 }
 
 TEST(bulk, packets_of_the_largest_payload) {

@@ -1,5 +1,5 @@
-// The ledger finds messages that were lost, duplicated or carried by the wrong link. Its time bins
-// keep all busy time of the links.
+// The ledger finds messages that were lost, duplicated, or carried by the wrong link. The time bins
+// of the ledger lose no busy time of the links.
 #include "sim/fabric/ledger.hpp"
 
 #include <gtest/gtest.h>
@@ -16,8 +16,8 @@
 namespace interlace::sim::ledger_tests {
 namespace {
 
-// Two devices with a switch between them. The four link directions are 0 to switch, switch to 1,
-// and the same two backward.
+// Two devices with a switch between them. The four directions of links are, in this order: 0 to
+// switch, switch to 1, 1 to switch, switch to 0.
 ledger through_a_switch() { return {2, {{}, {0, 1}, {2, 3}, {}}, 4}; }
 
 message stores(std::uint32_t payload, std::uint32_t wire) {
@@ -98,7 +98,7 @@ TEST(ledger, names_a_link_that_carries_what_goes_elsewhere) {
             "the link number 3 carried 16 bytes, but the messages routed over it have 0");
 }
 
-// The bins double their width as time passes. The busy time in them stays the same, to the
+// The bins become twice as wide as time passes. The sum of their busy times must not change, to the
 // picosecond.
 TEST(ledger, bins_keep_all_busy_time) {
   for (unsigned seed = 0; seed < 6; ++seed) {

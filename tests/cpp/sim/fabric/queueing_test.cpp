@@ -1,5 +1,5 @@
-// Waiting for one link, compared with queueing theory. Messages of one size that arrive as a
-// Poisson process form an M/D/1 queue, whose mean waiting time is rho / (2 mu (1 - rho)).
+// The waiting times for one link, compared with queueing theory. Messages of one size that arrive
+// as a Poisson process form an M/D/1 queue. Its mean waiting time is rho / (2 mu (1 - rho)).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
-// This time is so short that the event queue passes few empty buckets, which keeps the test fast.
+// The time is so short that the event queue passes few empty buckets. This keeps the test fast.
 constexpr picoseconds service = 500;
 constexpr picoseconds latency = 1000;
 
@@ -31,7 +31,7 @@ machine::machine fast_link() {
 }
 
 // Sends `count` messages with exponentially distributed times between them. Records how long each
-// message waits.
+// message waits for the link.
 class poisson_sender : public message_receiver {
  public:
   poisson_sender(double rho, std::uint64_t count, std::uint64_t seed)
@@ -54,7 +54,7 @@ class poisson_sender : public message_receiver {
   }
 
   const std::vector<picoseconds>& waits() const { return waits_; }
-  // For each arrival, the time until the next arrival.
+  // The time from each arrival to the next arrival.
   const std::vector<picoseconds>& between() const { return between_; }
   std::uint64_t delivered_late() const { return late_; }
   const ledger& counts() const { return links_.counts(); }
@@ -89,8 +89,8 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
-// Stores that meet. GPU 0 sends many stores. GPU 1 sends one store, which must wait for the answers
-// to GPU 0's stores.
+// Stores in opposite directions. GPU 0 sends many stores. GPU 1 then sends one store, which must
+// wait for the answers to GPU 0's stores.
 class answered_stores : public message_receiver {
  public:
   explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
@@ -102,7 +102,7 @@ class answered_stores : public message_receiver {
     links_.send(0, m);
     m.from = 1;
     m.to = 0;
-    links_.send(service + latency + 1, m);  // the first one has just arrived
+    links_.send(service + latency + 1, m);  // the first store of GPU 0 has just arrived
     while (!queue_.empty()) links_.handle(queue_.pop([](const auto&) {}));
     links_.check_delivered();
     return last_;
@@ -122,14 +122,14 @@ TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   const picoseconds plain = 2 * (service + latency) + 1;
   EXPECT_EQ(answered_stores(m).run(5), plain);
   m.links[0].protocol.write_answer_bytes = 12;
-  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);  // a byte takes a picosecond
+  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);  // one byte takes one picosecond
 }
 
-// Close to saturation, waits are strongly correlated. Their plain mean would need 10^7 messages to
-// come within 2 %. The test therefore uses a control variate. The time between an arrival and the
-// next one does not depend on how long the arrival waits. The mean of the product (between - its
-// known mean) x wait is therefore zero. This product is the control variate, with the factor that
-// cancels the noise of the waits: 1 / (mean between - service).
+// Close to saturation, successive waits are strongly correlated. Their plain mean would need 10^7
+// messages to come within 2 %. The test therefore uses a control variate. The time between an
+// arrival and the next arrival does not depend on how long the first one waits. So the product
+// (time between - its known mean) x wait has the mean zero. This product is the control variate.
+// Its factor, 1 / (mean time between - service), cancels the noise of the waits.
 TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
   for (const double rho : {0.3, 0.5, 0.7, 0.8, 0.9}) {
     const std::uint64_t count = rho < 0.75 ? 100'000 : 250'000;
@@ -139,7 +139,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     EXPECT_EQ(sender.delivered_late(), 0U);
     double plain = 0;
     double control = 0;
-    picoseconds lindley = 0;  // waiting time, computed exactly from the definition of the queue
+    picoseconds lindley = 0;  // the waiting time by Lindley's recursion, which defines the queue
     for (std::size_t k = 0; k < count; ++k) {
       ASSERT_EQ(sender.waits()[k], lindley) << k;
       const auto wait = static_cast<double>(sender.waits()[k]);
@@ -154,7 +154,7 @@ TEST(queueing, waits_of_poisson_arrivals_are_those_of_m_d_1) {
     const double expected = rho / (2 * (1 - rho)) * static_cast<double>(service);
     EXPECT_NEAR(mean, expected, 0.02 * expected) << "rho " << rho;
     EXPECT_NEAR(plain / n, expected, 0.1 * expected) << "rho " << rho;
-    // The ledger has counted the same messages.
+    // The ledger must have counted the same messages.
     const ledger::pair& p = sender.counts().between(0, 1);
     EXPECT_EQ(static_cast<double>(p.latency), plain + n * static_cast<double>(service + latency));
     EXPECT_EQ(sender.counts().busy(0), count * service);
@@ -182,7 +182,7 @@ TEST(queueing, messages_in_flight_are_not_delivered_yet) {
   event last;
   while (!queue.empty()) links.handle(last = queue.pop([](const auto&) {}));
   links.check_delivered();
-  EXPECT_THROW(links.handle(last), model_error);  // once more
+  EXPECT_THROW(links.handle(last), model_error);  // the message is delivered a second time
 }
 
 class noting_receiver : public message_receiver {
@@ -207,7 +207,7 @@ TEST(queueing, the_slowest_link_and_the_longest_message_have_times_that_fit) {
   links.send(0, longest);
   while (!queue.empty()) links.handle(queue.pop([](const auto&) {}));
   EXPECT_EQ(receiver.count, 1);
-  EXPECT_EQ(queue.now(), std::uint64_t{longest.wire} * 10'000);  // 1e12 / 1e8 ps a byte
+  EXPECT_EQ(queue.now(), std::uint64_t{longest.wire} * 10'000);  // 1e12 / 1e8 ps per byte
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The second-level cache in front of the memory, as copies read and write through it.
+// The L2 cache in front of the memory, for the reads and writes of copies.
 #include "sim/gpu/memory.hpp"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ TEST(memory, stores_have_a_rate_of_their_own) {
   EXPECT_EQ(m.read(1000, 4096, all), 1000 + 2 * taken + 4 * picoseconds{640});
 }
 
-// Data that leaves the cache occupies the channels at the rate of writes.
+// The L2 writes data back to memory at the memory's rate for writes.
 TEST(memory, writing_back_has_a_rate_of_its_own) {
   machine::gpu g = described();
   const auto flushed = [&](double rate) {
@@ -58,10 +58,10 @@ TEST(memory, writing_back_has_a_rate_of_its_own) {
   EXPECT_NEAR(flushed(g.dram.bytes_per_s / 4), 4 * flushed(0), 40);
 }
 
-// Sectors next to the written sectors still come from memory.
+// A copy fills whole sectors of the cache. The sectors next to them still come from memory.
 TEST(memory, the_ends_of_a_stretch_are_sectors) {
   memory m(described());
-  // Bytes 40 to 140: three sectors of one line, and one sector of the next line.
+  // Bytes 40 to 139 lie in three sectors of one line and one sector of the next line.
   m.stream_in(0, 4096 + 40, 100);
   m.read(0, 4096, all);
   EXPECT_EQ(m.dram_bytes(), 32U);
@@ -74,11 +74,11 @@ TEST(memory, a_copy_reads_what_the_cache_holds) {
   m.write(0, 4096, all);
   m.stream_out(1000, 4096, 2 * line);
   EXPECT_EQ(m.dram_bytes(), line);
-  m.stream_out(2000, 4096, 2 * line);  // the read leaves nothing in the cache
+  m.stream_out(2000, 4096, 2 * line);  // a read by a copy leaves nothing in the cache
   EXPECT_EQ(m.dram_bytes(), 2 * line);
 }
 
-// The data is larger than the cache, so displaced lines are written to memory.
+// The data is larger than the cache, so the cache writes displaced lines to memory.
 TEST(memory, what_is_displaced_is_written_back) {
   const machine::gpu g = described();
   memory m(g);
@@ -105,7 +105,7 @@ machine::gpu in_parts() {
   return g;
 }
 
-// A line whose home is the first part.
+// Returns the address of a line whose home is the first part.
 std::uint64_t at_first(const memory& m) {
   std::uint64_t address = 4096;
   while (m.home_of(address) != 0) address += line;
@@ -157,9 +157,9 @@ TEST(memory, a_store_ends_copies_in_other_parts) {
   EXPECT_EQ(takes(1), hit);
   m.write(later(), address, all, 0);
   EXPECT_EQ(takes(0), hit);
-  EXPECT_GT(takes(1), 80'000U);  // once
+  EXPECT_GT(takes(1), 80'000U);  // the first load after the store misses
   EXPECT_EQ(takes(1), hit);
-  // The part that passes a store on keeps the data, too.
+  // The part that passes a store on to the home also keeps the data.
   m.write(later(), address, all, 1);
   EXPECT_EQ(takes(1), hit);
   EXPECT_EQ(takes(0), hit);

@@ -28,8 +28,8 @@ TEST(program_memory, blocks_of_all_sizes_keep_their_bytes) {
     memory.deallocate(b.place, b.bytes, 8);
   };
   for (std::uint32_t k = 0; k < 3000; ++k) {
-    // The sizes include sizes on both sides of each size class, and blocks that are so large that
-    // they are allocated one by one.
+    // The sizes lie on both sides of each size class. Some blocks are so large that each of them is
+    // allocated separately.
     const std::size_t base = std::size_t{1} << (k % 50 == 49 ? 20U : random() % 16);
     const std::size_t bytes =
         std::max<std::size_t>(1, base + random() % 3 - 1 + base / 4 * (k % 4));
@@ -54,7 +54,8 @@ TEST(program_memory, a_freed_block_is_used_again) {
 }
 
 TEST(program_memory, vectors_that_double_fill_their_blocks) {
-  // The sizes are 40 bytes times a power of two. Neighbouring blocks then have no gap between them.
+  // The sizes are 40 bytes times powers of two. For these sizes, neighbouring blocks have no gap
+  // between them.
   sim::program_memory memory;
   auto* first = static_cast<std::byte*>(memory.allocate(40 * 64, 8));
   auto* second = static_cast<std::byte*>(memory.allocate(40 * 64, 8));

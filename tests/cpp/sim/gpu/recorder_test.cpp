@@ -12,7 +12,7 @@
 namespace interlace::sim::recorder_tests {
 namespace {
 
-// Records one block of a kernel over arrays that start at device address 0.
+// Records one block of a kernel. The arrays of the kernel start at device address 0.
 template <class Kernel>
 std::vector<warp_program> record(const Kernel& kernel, const void* base, std::uint32_t threads,
                                  std::uint32_t width = 32) {
@@ -37,7 +37,7 @@ std::vector<instruction_kind> kinds(const warp_program& p) {
 
 alignas(128) std::uint32_t words[4096];
 
-struct lengths {  // lane k makes k iterations and then stores
+struct lengths {  // lane k makes k iterations, followed by a store
   local<std::uint32_t> data{words, 4096};
   template <class Block>
   void operator()(Block& block) const {
@@ -92,8 +92,8 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(words[1024], 0U);
 }
 
-// In a trace, a wait directly after an atomic means that a block has arrived. A fence after an
-// atomic does not mean this.
+// In a trace, a wait directly after an atomic stands for the arrival of a block. A fence directly
+// after an atomic does not.
 TEST(recorder, a_fence_after_an_atomic_does_not_wait_for_it) {
   recorder r;
   recorder::settings s;
@@ -132,7 +132,7 @@ struct gather {
 };
 
 TEST(recorder, an_index_is_depended_on_and_a_load_is_not) {
-  // The words are 64 words apart, so each word is in a separate line.
+  // The indices are 64 words apart, so the words that they name are in separate lines.
   for (std::uint32_t k = 0; k < 32; ++k) words[k] = 1024 + k * 64;
   const auto programs = record(gather{}, words, 32);
   const auto& p = programs[0].instructions;
@@ -204,7 +204,8 @@ TEST(recorder, plain_loops_repeat_the_instruction) {
   for (std::size_t k = 0; k < 3; ++k) EXPECT_EQ(programs[0].instructions[k].line_count, 1);
 }
 
-// Each warp stores a row of a tile and adds up the row. In longer rows, lanes have bank conflicts.
+// Each warp stores a row of a tile and adds up the row. If rows are longer, lanes have bank
+// conflicts.
 struct tile_sums {
   bool apart = false;  // if true, no two warps have the same key
   std::uint32_t* recorded = nullptr;
@@ -255,8 +256,7 @@ TEST(recorder, a_repeated_stretch_is_recorded_once_for_a_key) {
   }
 }
 
-// Lanes go through lists of different lengths, which begin at different places and have different
-// orders.
+// Each lane goes through a list. The lists have different lengths, places and orders.
 struct repeated_gather {
   bool apart = false;
   local<std::uint32_t> data{words, 4096};
@@ -311,7 +311,7 @@ TEST(recorder, a_repeated_stretch_reaches_other_places_in_memory) {
   }
 }
 
-// Stretches that do not repeat, because the warps after the first one load more, or less.
+// Stretches that do not repeat, because later warps load more or less than the first warp.
 struct no_repetition {
   std::int32_t more = 0;
   local<std::uint32_t> data{words, 4096};

@@ -1,4 +1,4 @@
-// Sub-cores, latencies of dependent operations, registers and code of a simulated GPU.
+// The sub-cores, latencies of dependent operations, registers and code of a simulated GPU.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -54,7 +54,7 @@ TEST(sub_core, a_warp_has_only_its_own_lanes) {
   EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);
   m.gpu.issue.sub_cores = 4;
   EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 2000, 2);  // a sub-core has 16 lanes
-  // The same time with a warp on each of the four sub-cores.
+  // With one warp on each of the four sub-cores, the time is the same.
   EXPECT_NEAR(clocks(m, {1, 128, 0}, 1000), 2000, 2);
   EXPECT_NEAR(clocks(m, {4, 32, 0}, 1000), 2000, 2);
   EXPECT_NEAR(clocks(m, {5, 32, 0}, 1000), 4000, 2);
@@ -65,7 +65,7 @@ TEST(sub_core, dependent_operations_wait_and_other_warps_fill_the_gap) {
   m.gpu.issue.sub_cores = 4;
   m.gpu.issue.fp32_latency = 6;
   EXPECT_NEAR(clocks(m, {1, 32, 0}, 1000), 6000, 2);
-  // Three warps of a sub-core use all of its lanes.
+  // Three warps of a sub-core are enough to use all of its lanes.
   EXPECT_NEAR(clocks(m, {1, 384, 0}, 1000), 6000, 2);
   EXPECT_NEAR(clocks(m, {1, 512, 0}, 1000), 8000, 2);
 }
@@ -77,9 +77,9 @@ TEST(sub_core, registers_limit_the_warps_of_a_unit) {
   m.gpu.registers = 65536;
   const grid shape{16, 128, 0};
   EXPECT_NEAR(clocks<32>(m, shape, 100), 10'000, 20);  // all 64 warps fit at the same time
-  // With 40 registers, 12 warps of a sub-core fit.
+  // With 33 registers, which are rounded up to 40, only 12 warps fit on a sub-core.
   EXPECT_NEAR(clocks<33>(m, shape, 100), 20'000, 20);
-  EXPECT_NEAR(clocks<128>(m, shape, 100), 40'000, 20);  // 4 warps of a sub-core fit
+  EXPECT_NEAR(clocks<128>(m, shape, 100), 40'000, 20);  // only 4 warps fit on a sub-core
   m.gpu.registers = 0;
   EXPECT_NEAR(clocks<128>(m, shape, 100), 10'000, 20);
 }
@@ -109,7 +109,7 @@ TEST(sub_core, a_barrier_takes_longer_with_more_warps) {
   }
 }
 
-// Reductions over a warp, and ballots. The reductions are over 32-bit integers or over doubles.
+// Reductions over a warp, and ballots. The elements are 32-bit integers or doubles.
 template <class T>
 struct warp_chain {
   std::uint32_t reductions = 0;
@@ -146,7 +146,7 @@ TEST(sub_core, reductions_and_ballots_have_times_of_their_own) {
   EXPECT_NEAR(clocks_of(others), exchanges, 100);
 }
 
-// Sums 64 words of shared memory.
+// Adds up 64 words of shared memory.
 struct shared_sum {
   std::uint32_t unroll = 1;
   template <class Block>
@@ -167,12 +167,12 @@ TEST(sub_core, a_loop_that_carries_a_result_waits_for_its_loads) {
     node on(m, 1, [] {});
     const double time_s = on.run([&] { on.launch(0, shared_sum{unroll}, {1, 32, 256}); }).time_s;
     const double groups = 64.0 / unroll;
-    // The loads of a group occupy the load/store unit one after another.
+    // The loads of an unrolled group occupy the load/store unit one after another.
     EXPECT_NEAR(1e9 * time_s, groups * (30 + unroll - 1 + 4 * unroll + 10), 12 + groups) << unroll;
   }
 }
 
-// The minimum of 64 words of shared memory.
+// Finds the minimum of 64 words of shared memory.
 struct shared_minimum {
   template <class Block>
   void operator()(Block& block) const {
@@ -229,10 +229,10 @@ TEST(sub_core, loops_have_as_many_loads_in_flight_as_they_are_unrolled) {
   const double at_once = time_of(0);
   EXPECT_GT(at_once, 1000);
   EXPECT_LT(at_once, 3500);
-  EXPECT_GT(time_of(1), 4 * 1000);  // four groups of two
+  EXPECT_GT(time_of(1), 4 * 1000);  // four groups of two loads
 }
 
-// Each block loads the same `lines` lines twice, beside shared memory that it does not use.
+// Each block loads the same `lines` lines twice. It also has shared memory, which it does not use.
 struct lines_twice {
   local<const float> data;
   std::uint32_t lines = 0;
@@ -260,9 +260,9 @@ TEST(sub_core, shared_memory_may_come_out_of_the_l1) {
   };
   const double fits = l2_loads(false, 8192);
   EXPECT_DOUBLE_EQ(l2_loads(false, 32768), fits);
-  // One KiB of each of 32 blocks: 32 KiB.
+  // 32 blocks take 1 KiB each. The sum is 32 KiB.
   EXPECT_DOUBLE_EQ(l2_loads(true, 0), fits);
-  // 25 blocks of 9 KiB: 228 KiB, which leave 28 KiB for the L1.
+  // 25 blocks take 9 KiB each. The L1 gives up 228 KiB for them and keeps 28 KiB.
   EXPECT_GT(l2_loads(true, 8192), 1.3 * fits);
 }
 
@@ -288,11 +288,11 @@ TEST(sub_core, addresses_of_lanes_take_the_load_store_unit) {
     const local<const float> from{data.data, data.size};
     return 1e9 * on.run([&] { on.launch(0, address_loads{from}, {1, 512, 0}); }).time_s;
   };
-  // One additional clock for each load of 16 warps.
+  // Each load of the 16 warps takes one additional clock.
   EXPECT_NEAR(time_of(16) - time_of(0), 64 * 16, 120);
 }
 
-// Scattered loads of one sector each.
+// Makes scattered loads of one sector each.
 struct sectors {
   local<const float> data;
   template <class Block>
@@ -322,7 +322,7 @@ TEST(sub_core, lone_sectors_take_as_long_as_a_request) {
   EXPECT_NEAR(time_of(2e9), loads / 2e9, 4e-6);
 }
 
-// Two kernels of a call sweep the same megabyte. The first kernel reads it from memory.
+// Two kernels of a library call read the same megabyte. Only the first kernel reads it from memory.
 TEST(sub_core, sweeps_of_a_call_find_data_in_the_l2) {
   auto m = unit();
   m.gpu.l2.bytes = 4U << 20U;

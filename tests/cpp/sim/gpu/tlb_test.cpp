@@ -1,4 +1,4 @@
-// The sets, the replacement and the removal of pages in TLBs are compared with a plain model.
+// Compares the sets, the replacement and the removal of pages in TLBs with a plain model.
 #include "sim/gpu/tlb.hpp"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 TEST(tlb, has_what_was_inserted) {
   tlb t(4, 4);
-  EXPECT_FALSE(t.find(0));  // page 0 is a page, and not an empty entry
+  EXPECT_FALSE(t.find(0));  // an empty entry does not stand for page 0
   t.insert(0);
   EXPECT_TRUE(t.find(0));
   EXPECT_FALSE(t.find(1));
@@ -41,13 +41,13 @@ TEST(tlb, a_page_that_is_forgotten_leaves_its_entry) {
   tlb t(3, 3);
   for (const std::uint64_t page : {1U, 2U, 3U}) t.insert(page);
   t.erase(2);
-  t.erase(7);  // not in the buffer
+  t.erase(7);  // page 7 is not in the TLB
   EXPECT_FALSE(t.find(2));
   t.insert(4);
   for (const std::uint64_t page : {1U, 3U, 4U}) EXPECT_TRUE(t.find(page));
 }
 
-// Each set is a list in order of use.
+// The model of a set is a list of pages in order of use.
 TEST(tlb, behaves_as_lists) {
   struct shape {
     std::uint32_t entries;

@@ -1,5 +1,6 @@
-// The TLBs of a GPU and the walks of the host, tested separately. Requests are merged and wait, and
-// answers come at known times.
+// Tests of the TLBs of a GPU and of the page walks of the host, without the rest of a node.
+// Requests for the same page are merged, and requests that find no room wait. Answers come at known
+// times.
 #include "sim/gpu/translator.hpp"
 
 #include <gtest/gtest.h>
@@ -39,8 +40,8 @@ class translated : public testing::Test, public message_receiver {
     }
   }
 
-  // Looks up a page, and waits for its translation if necessary. done_[who] is the time at which
-  // `who` continues.
+  // Looks up a page, and waits for the translation if necessary. done_[who] becomes the time at
+  // which `who` continues.
   answer access(std::uint32_t gpu, std::uint32_t buffer, std::uint64_t page, std::uint32_t who) {
     const answer found = gpus_[gpu].look_up(buffer, page);
     if (found == answer::there) {
@@ -76,8 +77,8 @@ class translated : public testing::Test, public message_receiver {
   std::map<std::uint32_t, picoseconds> done_;
 };
 
-// A flit takes 250 ns in each direction, through one switch and the root. The walk itself takes 100
-// ns, and the L2 TLB takes 3 ns.
+// A flit takes 250.25 ns in each direction, through one switch and the root. The walk itself takes
+// 100 ns, and the L2 TLB takes 3 ns.
 constexpr picoseconds walk_time = 2 * 250'250 + 100'000 + 3'000;
 
 TEST_F(translated, a_walk_goes_to_the_host_and_back) {
@@ -89,8 +90,8 @@ TEST_F(translated, a_walk_goes_to_the_host_and_back) {
   EXPECT_EQ(c.l1_misses, 1U);
   EXPECT_EQ(c.l2_misses, 1U);
   EXPECT_EQ(c.walks, 1U);
-  EXPECT_EQ(c.wire, 16U);                   // 12 bytes, rounded up to flits
-  EXPECT_EQ(walker_->counted().wire, 16U);  // an answer has 4 + 8 bytes
+  EXPECT_EQ(c.wire, 16U);                   // a request has 12 bytes, rounded up to one flit
+  EXPECT_EQ(walker_->counted().wire, 16U);  // an answer has 4 + 8 bytes, rounded up to one flit
   EXPECT_EQ(walker_->counted().replies, 1U);
   EXPECT_EQ(c.walk_latency, done_[1] - 3'000);
 }

@@ -1,5 +1,5 @@
-// The bitmasks of loads. The tests have the paper's example (Fig. 7b), all granularities, and a
-// comparison with a byte-by-byte model.
+// The bitmasks of loads. The tests use the paper's example (Fig. 7b), all granularities, and a
+// model that marks single bytes.
 #include "sim/remote/bitmask_generator.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace interlace::sim::bitmask_generator_tests {
 namespace {
 
-// Four threads load. The second and the third touch the same line, so there are three accesses.
+// Four threads load. The second and the third thread touch the same line, so there are three
+// accesses.
 TEST(bitmask_generator, the_papers_example) {
   const bitmask_generator g(64, 4);
   const std::vector<std::uint64_t> addresses{0x2c0, 0x100, 0x104, 0x43c};
@@ -36,8 +37,8 @@ TEST(bitmask_generator, small_and_large_elements) {
   EXPECT_EQ(bitmask_generator(128, 4).mask(0x1040, 64), 0xffff0000U);
 }
 
-// The mask has one bit for bits 5 to 2 of each lane's address. The bytes that the lanes read must
-// give the same mask.
+// Bits 5 to 2 of a lane's address are the number of the bit that the lane sets in the mask. A model
+// that marks single bytes must give the same mask.
 TEST(bitmask_generator, masks_are_those_of_single_bytes) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 500; ++round) {

@@ -1,5 +1,5 @@
-// The decision engine takes every branch of the paper's flow chart (Fig. 11) after its warm-up and
-// window.
+// After its warm-up and its window, the decision engine takes every branch of the paper's flow
+// chart (Fig. 11).
 #include "sim/remote/decision_engine.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace interlace::sim::decision_engine_tests {
 namespace {
 
 // Makes `accesses` accesses. Every `remote_every`-th access is a remote load that uses `used` of 16
-// pieces. Every `hit_every`-th remote load hits, or none if the number is 0.
+// pieces of a line. Every `hit_every`-th remote load hits. If `hit_every` is 0, none hits.
 decision_engine::decision after(decision_engine& engine, std::uint32_t accesses,
                                 std::uint32_t remote_every, std::uint32_t used,
                                 std::uint32_t hit_every) {
@@ -38,11 +38,11 @@ optimisation choice(std::uint32_t remote_every, std::uint32_t used, std::uint32_
 TEST(decision_engine, the_flow_chart) {
   EXPECT_EQ(choice(100, 1, 0), optimisation::leave);   // 1 % of the loads are remote
   EXPECT_EQ(choice(2, 1, 0), optimisation::coalesce);  // loads use 1/16 of a line, and none hits
-  // 0.1875 and 0.33 are both below the thresholds.
+  // The used share of a line (0.1875) and the share of hits (0.33) are both below their thresholds.
   EXPECT_EQ(choice(2, 3, 3), optimisation::coalesce);
-  EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // loads use 0.25 of a line
+  EXPECT_EQ(choice(2, 4, 0), optimisation::cache);      // loads use 4/16 of a line
   EXPECT_EQ(choice(2, 1, 2), optimisation::cache);      // half of the loads hit
-  EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // both conditions hold
+  EXPECT_EQ(choice(2, 16, 1), optimisation::cache);     // loads use whole lines, and all hit
   EXPECT_EQ(choice(49, 1, 0), optimisation::coalesce);  // just above 2 % of the loads are remote
 }
 
@@ -60,7 +60,7 @@ TEST(decision_engine, decides_once_by_the_window) {
   EXPECT_EQ(engine.decisions().size(), 1U);
 }
 
-// Makes windows of 100 loads that use either a whole line or one piece.
+// Makes `count` windows of 100 loads. All loads use a whole line, or all loads use one piece.
 void windows(decision_engine& engine, std::uint32_t count, bool whole) {
   for (std::uint32_t k = 0; k < 100 * count; ++k) {
     engine.remote_load(k, whole ? 16 : 1, 16, std::nullopt);
@@ -75,21 +75,20 @@ TEST(decision_engine, windows_that_agree_change_its_mind) {
   EXPECT_EQ(engine.decisions()[0].choice, optimisation::coalesce);
   windows(engine, 5, false);
   windows(engine, 2, true);
-  windows(engine, 1, false);  // two windows were not enough
+  windows(engine, 1, false);  // the two earlier windows were not enough
   windows(engine, 2, true);
   EXPECT_EQ(engine.decisions().size(), 1U);
   windows(engine, 1, true);
   ASSERT_EQ(engine.decisions().size(), 2U);
   EXPECT_EQ(engine.decisions()[1].choice, optimisation::cache);
-  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // number of loads in the last window
+  EXPECT_EQ(engine.decisions()[1].loads, 100U);  // the number of loads in the last window
   EXPECT_DOUBLE_EQ(engine.decisions()[1].block_utilisation, 1);
-  for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // these windows have no remote accesses
+  for (int k = 0; k < 3 * 5001; ++k) engine.local(7);  // three windows without remote accesses
   ASSERT_EQ(engine.decisions().size(), 3U);
   EXPECT_EQ(engine.decisions()[2].choice, optimisation::leave);
 }
 
-// Two windows for one choice, followed by two windows for another choice, are not three windows
-// that agree.
+// The engine changes its choice only if three windows in a row agree on another choice.
 TEST(decision_engine, windows_agree_on_one_choice) {
   decision_engine engine({.monitored = 100, .agreeing = 3});
   windows(engine, 1, false);
@@ -124,7 +123,8 @@ TEST(decision_engine, the_warm_up_does_not_count) {
   EXPECT_EQ(after(engine, 1'000'000, 2, 1, 0).choice, optimisation::coalesce);
 }
 
-// 2 % of more than 5000 accesses are more than 100, the number of loads in the window.
+// After more than 5000 local accesses, even 100 remote loads, which fill a window, would be less
+// than 2 % of all accesses. The engine can then decide.
 TEST(decision_engine, too_few_remote_accesses_are_known_in_time) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 5000; ++k) engine.local(k);
@@ -149,8 +149,8 @@ TEST(decision_engine, remote_stores_count_for_the_ratio_alone) {
   EXPECT_EQ(engine.decisions().front().choice, optimisation::coalesce);
 }
 
-// With many stores and few loads, the window stays open while the ratio is above the threshold,
-// because loads can still come.
+// With many stores and few loads, the window stays open while the ratio is above the threshold.
+// Loads can still come during this time.
 TEST(decision_engine, stores_keep_the_window_open_until_their_ratio_falls) {
   decision_engine engine({.monitored = 100});
   for (std::uint32_t k = 0; k < 150; ++k) engine.remote_store(k);
