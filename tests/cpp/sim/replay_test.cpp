@@ -1,4 +1,4 @@
-// The replay of a recorded simulated run is the same run.
+// A replay of a recorded simulated run must give the same results as that run.
 #include "sim/replay.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ namespace {
 using kernel::mechanism;
 using machine::protocol_kind;
 
-// Compares all counts, and the time to the picosecond.
+// Compares all counts exactly, and the time to the picosecond.
 void expect_same(const sim::replayed& again, const kernel::run_result& direct) {
   EXPECT_EQ(again.counters.accesses, direct.accesses);
   EXPECT_EQ(again.counters.remote_transactions(), direct.remote_transactions);
@@ -76,7 +76,7 @@ TEST(replay, is_the_run_again) {
         const auto body = [&](auto& node) {
           probe::stencil s(node, columns, rows, how);
           s.set(start);
-          // There are two runs. The second one starts when the first one has ended.
+          // There are two runs. The second run starts after the first run has ended.
           kernel::run_result sum = node.run([&] { s.enqueue_step(); });
           const double first = sum.time_s;
           sum = node.run([&] {
@@ -130,7 +130,7 @@ struct read_wide {
   }
 };
 
-// Elements have 36 bytes, so some begin in one line and end in the next.
+// Elements have 36 bytes, so some elements begin in one line and end in the next line.
 TEST(replay, elements_that_cross_lines) {
   record_and_replay(test::meshed(1, protocol_kind::nvlink2), 1, [](auto& node) {
     const auto from = node.template allocate<wide>(0, 256);
@@ -148,7 +148,8 @@ TEST(replay, what_cannot_be_recorded_is_refused) {
     probe::stencil s(node, 64U, 32U, mechanism::polling);
     EXPECT_THROW(node.run([&] { s.enqueue_step(); }), usage_error);
   }
-  EXPECT_THROW(sim::trace::reader(file.path()), usage_error);  // an incomplete trace is refused
+  // The reader refuses an incomplete trace.
+  EXPECT_THROW(sim::trace::reader(file.path()), usage_error);
   sim::node node(test::meshed(1, protocol_kind::nvlink2), 1, [] {});
   node.record(file.path());
   EXPECT_THROW(node.finish_recording(), usage_error);

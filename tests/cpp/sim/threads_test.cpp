@@ -18,9 +18,9 @@ namespace {
 
 using machine::endpoint_kind;
 
-// Gathers from the front through an index, and stores to its own part. It stores some elements
-// twice. It also adds to counters of the device, so that a block's values depend on the earlier
-// blocks.
+// Gathers elements of the front through an index, and stores to the part of its own device. It
+// stores some elements twice. It also adds to counters of the device, so the values of a block
+// depend on the blocks that ran earlier.
 struct gather {
   replicated<float> values;
   local<std::uint32_t> index;
@@ -69,7 +69,7 @@ machine::machine random_machine(std::mt19937_64& random) {
     }
     return m;
   }
-  // The machine has one switch, or two switches that are connected.
+  // The machine has one switch, or two switches with a link between them.
   m.links.clear();
   for (std::uint32_t s = 0; s < shape; ++s) m.switches.push_back({"s" + std::to_string(s), 60'000});
   const auto connect = [&](machine::endpoint a, machine::endpoint b) {
@@ -85,7 +85,7 @@ machine::machine random_machine(std::mt19937_64& random) {
   return m;
 }
 
-// Every number of a result as text. Floating-point numbers are not rounded.
+// Returns every number of a result as text. Floating-point numbers are not rounded.
 std::string text_of(const kernel::run_result& r) {
   std::ostringstream out;
   out << std::hexfloat << r.time_s << ' ' << r.copy_s << ' ' << r.wire.useful << ' '
@@ -122,7 +122,8 @@ struct outcome {
   std::vector<std::vector<float>> fronts;
 };
 
-// Runs with `threads` threads. With 0, one thread handles the events of all devices in one order.
+// Runs a random program with `threads` threads. If `threads` is 0, one thread handles the events of
+// all devices in one order.
 outcome run(std::uint64_t seed, std::uint32_t threads, kernel::mechanism how) {
   std::mt19937_64 random(seed);
   const machine::machine m = random_machine(random);

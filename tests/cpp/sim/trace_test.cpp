@@ -1,5 +1,5 @@
-// Totals of recorded accesses, without time, are compared with closed forms. The operations in
-// calls of `compute` are compared with the operations that a GPU executed. All tests are in one
+// Compares the totals of recorded accesses with closed forms. Time plays no role. Also compares the
+// operations in calls of `compute` with the operations that a GPU executed. All tests are in one
 // file, because traced kernels take long to compile.
 #include <gtest/gtest.h>
 
@@ -49,9 +49,9 @@ TEST(trace, workloads) {
   std::map<std::string, trace_totals> all;
   for (const auto& w : probe::trace_workloads(node)) all[w.name] = w.totals;
   {
-    // There are 32 tiles. 6 kernels for tiles and 1 + 2 + 3 + 4 + 5 kernels for pairs read every
-    // key. The kernels for tiles write every key. The kernels for pairs write only keys that they
-    // exchange.
+    // There are 32 tiles. 6 kernels work on tiles, and 1 + 2 + 3 + 4 + 5 kernels work on pairs.
+    // Each of these kernels reads every key. The kernels for tiles also write every key. The
+    // kernels for pairs write only the keys that they exchange.
     const trace_totals& t = all.at("bitonic");
     const std::uint64_t n = 1U << 14U;
     EXPECT_EQ(t.of(traced_access::load, memory_space::local).lanes, 21 * n);
@@ -60,8 +60,8 @@ TEST(trace, workloads) {
     EXPECT_LT(t.of(traced_access::store, memory_space::local).lanes, 21 * n);
   }
   {
-    // Each inner point takes five loads, and each point on the edge takes one. The left and right
-    // neighbours of a warp begin in another line.
+    // Each inner point takes five loads, and each edge point takes one load. For a warp, the left
+    // neighbours and the right neighbours reach into another line.
     const trace_totals& t = all.at("stencil");
     const std::uint64_t inner = std::uint64_t{4094} * 128;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 4096 * 130 + 4 * inner);
@@ -73,14 +73,15 @@ TEST(trace, workloads) {
   {
     const trace_totals& t = all.at("pagerank");
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 20'000U);
-    // There are two iterations. In each iteration, each edge takes a gather. In the second
-    // iteration, each rank also takes a load.
+    // There are two iterations. Each iteration gathers once for each edge. The second iteration
+    // also loads each rank once.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
     EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
   }
   {
-    // Three stages load each point and four other points along each dimension. The last two stages
-    // also load the step's start, which the first stage stores.
+    // Each of three stages loads, for each point, the point itself and four points along each
+    // dimension. The last two stages also load the values from the start of the step, which the
+    // first stage stored.
     const trace_totals& t = all.at("diffusion");
     const std::uint64_t points = 12 * 13 * 35;
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 3 * 13 * points);
@@ -92,10 +93,10 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Each of the two stages loads three own values and nine differences of three other values. The
-    // stage for stresses also loads the values to which it adds, and three of these are in the
-    // region. The stage for velocities also loads the three values in the region. Both stages load
-    // the medium.
+    // Each of the two stages loads three values of its own group, and nine differences of three
+    // values of the other group. The stage for stresses also loads the values to which it adds;
+    // three of these values are in the region. The stage for velocities also loads the three values
+    // in the region. Both stages load the medium.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };
@@ -105,18 +106,18 @@ TEST(trace, workloads) {
     EXPECT_EQ(t.of(traced_access::store, memory_space::local).lanes, 3 * points);
   }
   {
-    // Two stages send six half spectra to planes and three back.
+    // The first of two stages sends six half spectra to planes, and the second sends three back.
     const trace_totals& t = all.at("hit");
     const std::uint64_t modes = 20 * 20 * 11;
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 9 * modes);
-    // Complex numbers have 8 bytes, so a warp touches two lines, except for the last warp.
+    // Complex numbers have 8 bytes, so each warp except the last one touches two lines.
     EXPECT_NEAR(static_cast<double>(t.of(traced_access::store, memory_space::replicated).lines),
                 2 * 9 * static_cast<double>(modes) / 16, 4);
   }
   {
-    // There are two iterations. In each iteration, each entry and its unknown are loaded. In the
-    // second iteration, each row also loads its own unknown.
+    // There are two iterations. Each iteration loads each entry and the unknown of that entry. The
+    // second iteration also loads, for each row, the row's own unknown.
     const trace_totals& t = all.at("jacobi");
     const std::uint64_t rows = 5003;
     const std::uint64_t entries = 2 * (6 * rows - 21);
@@ -156,8 +157,8 @@ TEST(trace, really_runs_and_leaves_the_counts_of_runs_alone) {
                model_error);
 }
 
-// The numbers in a section of the file, which has the form "section": {"name": {"kind": number,
-// ...}, ...}.
+// Returns the numbers in a section of the file. A section has the form "section": {"name": {"kind":
+// number, ...}, ...}.
 std::map<std::string, std::map<std::string, double>> numbers(const std::string& file,
                                                              const std::string& section) {
   std::map<std::string, std::map<std::string, double>> found;
@@ -182,10 +183,12 @@ std::map<std::string, std::map<std::string, double>> numbers(const std::string& 
   return found;
 }
 
-// The operations in the kernels' calls of `compute` are compared with those that a GPU executed.
-// bench/operation_counts.py measured the latter for each workload and kernel.
+// Compares the operations in the kernels' calls of `compute` with the operations that a GPU
+// executed. bench/operation_counts.py measured the operations of the GPU for each workload and
+// kernel.
 TEST(operations, are_those_of_the_machine_code) {
-  const std::string path = "bench/results/operation-counts-h200.json";  // from the project's root
+  // Relative to the project's root.
+  const std::string path = "bench/results/operation-counts-h200.json";
   std::ifstream stream(path);
   ASSERT_TRUE(stream) << path;
   const std::string file(std::istreambuf_iterator<char>(stream), {});
@@ -205,7 +208,7 @@ TEST(operations, are_those_of_the_machine_code) {
     }
   };
   sim::node node(test::meshed(1, machine::protocol_kind::nvlink2), 1, [] {});
-  // The key is the name of a kernel in the file, which is a part of the kernel's name here.
+  // Each key is the name of a kernel in the file. It is a part of the kernel's name in the trace.
   std::map<std::string, trace_totals> traced;
   for (const auto& w : probe::trace_workloads(node)) {
     expect(w.name, w.totals, of_workloads.at(w.name));

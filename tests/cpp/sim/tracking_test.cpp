@@ -1,5 +1,5 @@
-// Tracked launches on simulated GPUs. Complete published chunks travel while the kernel still runs,
-// and wrong announcements are found.
+// Tracked launches on simulated GPUs. Chunks that are complete and published must travel while the
+// kernel still runs. Wrong announcements must be found.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,8 @@ namespace {
 using kernel::mechanism;
 using machine::protocol_kind;
 
-// A block computes and writes one tile after another. With `publishes`, it publishes each tile.
+// Each block computes and writes one tile after another. If `publishes` is true, it publishes each
+// tile.
 struct worker {
   static constexpr std::uint32_t threads = 128;
   replicated<float> out;
@@ -33,8 +34,8 @@ struct worker {
       const std::uint64_t last = std::min(end, at + tile);
       block.each([&](auto lane) {
         lane.compute(operation::fp32, work);
-        // With `apart`, a warp stores 2 elements in each of 32 sectors. Other warps fill the rest
-        // of these sectors.
+        // If `apart` is true, a warp stores 2 elements in each of 32 sectors. Other warps store the
+        // rest of these sectors.
         const std::uint64_t own = lane.index();
         const std::uint64_t first = at + (apart ? own % 32 * 8 + own / 32 * 2 : own);
         const std::uint64_t stop = apart ? std::min(last, first + 2) : last;
@@ -68,7 +69,7 @@ struct settings {
 constexpr std::uint64_t elements = 1U << 20U;
 constexpr std::uint64_t tile = 256;
 
-// The first of two GPUs computes a region that the second GPU needs.
+// The first of two GPUs computes a region. The second GPU needs this region.
 kernel::run_result run_epoch(const settings& s) {
   machine::machine m = test::meshed(2, protocol_kind::nvlink2);
   m.links[0].bytes_per_s = s.link_bytes_per_s;
@@ -134,8 +135,8 @@ TEST(sim_tracking, without_transfers_tracking_is_left) {
   EXPECT_THROW(run({.how = mechanism::bulk_copy, .transfers = false}), usage_error);
 }
 
-// PROACT's paper (section V-B) expects this, because hardware sends whole chunks while inline
-// stores send small packets.
+// The PROACT paper (section V-B) expects this result, because hardware sends whole chunks while
+// inline stores send small packets.
 TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   const settings small{.how = mechanism::inline_stores, .apart = true};
   settings hardware = small;
@@ -143,7 +144,7 @@ TEST(sim_tracking, hardware_wins_where_small_stores_fill_the_links) {
   EXPECT_LT(run(hardware), 0.6 * run(small));
 }
 
-// The threads store lines of 128 bytes.
+// The threads that send a chunk store lines of 128 bytes.
 TEST(sim_tracking, packets_of_threads_are_counted) {
   for (const auto how : {mechanism::polling, mechanism::device_launch}) {
     EXPECT_EQ(run_epoch({.how = how}).remote_transactions, elements * 4 / 128);
@@ -155,7 +156,7 @@ TEST(sim_tracking, launches_start_one_after_another) {
   const settings fast{.how = mechanism::device_launch, .work = 10};
   settings slow = fast;
   slow.launch_interval_ps = 20'000'000;
-  // The region has 4 MiB, in chunks of at most 64 KiB.
+  // The region has 4 MiB and chunks of at most 64 KiB, so there are more than 60 launches.
   EXPECT_GT(run(slow), run(fast) + 60 * 15e-6);
 }
 
@@ -164,7 +165,8 @@ TEST(sim_tracking, blocks_copy_what_they_cannot_launch) {
       .how = mechanism::device_launch, .work = 10, .launch_interval_ps = 20'000'000};
   settings few = many;
   few.launches_pending = 1;
-  // The kernel does not wait for the slow launches.
+  // If only one launch may be pending, blocks copy chunks themselves, and the kernel does not wait
+  // for the slow launches.
   EXPECT_LT(run(few), 0.5 * run(many));
   EXPECT_EQ(run_epoch(few).remote_transactions, elements * 4 / 128);
 }
@@ -173,11 +175,11 @@ TEST(sim_tracking, launched_kernels_take_places) {
   settings s{.how = mechanism::device_launch, .work = 400, .transfers = false};
   s.agent_threads = 32;
   const double small = run(s);
-  s.agent_threads = 4096;  // the agent takes all places of the GPU
+  s.agent_threads = 4096;  // the agent's kernels take all places of the GPU
   EXPECT_GT(run(s), small);
 }
 
-// An agent reads data once and sends them to all peers.
+// An agent reads data once and sends it to all peers.
 TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
   const auto time = [](std::uint32_t devices) {
     machine::machine m = test::meshed(devices, protocol_kind::nvlink2);
@@ -203,8 +205,8 @@ TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
 }
 
 TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
-  // The launch has as many blocks as can be resident at a time. Without publishing, all of them
-  // would end together.
+  // The launch has as many blocks as can be resident at the same time. If they did not publish, all
+  // of them would end together.
   const settings s{.blocks = 64, .work = 200};
   for (const auto how : tracked) {
     settings late = s;

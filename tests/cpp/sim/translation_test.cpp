@@ -1,5 +1,5 @@
-// Kernels on a machine with address translation. Every access is looked up once, and walks take
-// time. Other machines have no translation.
+// Kernels on a machine with address translation. The TLBs look up every access once, and page walks
+// take time. Machines without TLBs translate in no time.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using kernel::page_placement;
 
 constexpr std::uint64_t page_floats = 1024;
 
-// Lane k of block b loads element (b * 64 + k) * stride, `rounds` times, and stores the value.
+// Lane k of block b loads element (b * 64 + k) * stride `rounds` times, and stores the value.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -87,9 +87,9 @@ TEST(translation, pages_that_fit_are_walked_once) {
   EXPECT_EQ(one.loads.walk_wire, 5U * 32);
 }
 
-// 64 pages go through a buffer of 64 entries, four pages at a time. These are 16 walks of 604 ns,
-// one after another, and one walk for the results. Elements are one page and one line apart, so
-// that their lines are in all sets of the L1.
+// 64 pages go through a TLB of 64 entries, four pages at a time. This takes 16 walks of 604 ns, one
+// after another, and one walk for the page of the results. Neighbouring elements are one page plus
+// one line apart, so their lines are in all sets of the L1.
 TEST(translation, a_row_of_walks) {
   constexpr std::uint32_t stride = page_floats + 16;
   machine::machine m = test::r9nano();
@@ -119,11 +119,12 @@ TEST(translation, a_machine_without_tlbs_translates_in_no_time) {
 TEST(translation, larger_pages_reach_further) {
   machine::machine m = test::r9nano();
   m.gpu.tlb.page_bytes = 64 << 10;
-  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);  // 256 KiB, and the page of the results
+  // Walks for 256 KiB of data, and for the page of the results.
+  EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);
 }
 
-// The first touch by another GPU is a walk that ends in a fault. The translations of the old owner
-// are removed.
+// The first access by another GPU leads to a walk that ends in a fault. The page moves, and the
+// translations of the old owner are removed.
 TEST(translation, pages_that_move_are_walked_anew) {
   node n(test::r9nano(), 4, [] {});
   n.treat_loads(kernel::parse_remote_loads("page-migration"));
@@ -142,7 +143,7 @@ TEST(translation, pages_that_move_are_walked_anew) {
   EXPECT_EQ(c.walks, 2U);
   EXPECT_EQ(c.migrated_pages, 1U);
   EXPECT_EQ(c.requests, 0U);
-  c = launch(0);  // the page is remote now
+  c = launch(0);  // the page is now remote for this GPU
   EXPECT_EQ(c.walks, 3U);
   EXPECT_EQ(c.requests, 4U);
   EXPECT_EQ(launch(1).walks, 3U);

@@ -1,4 +1,4 @@
-// The steps of DualOpt in simulated GPUs, and the traffic on links with each of these steps.
+// The steps of DualOpt in simulated GPUs, and the traffic on the links with each step.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace {
 
 using kernel::page_placement;
 
-// Lane k of each block loads element k * stride `rounds` times. Each time the element is one word
-// further.
+// Lane k of each block loads `rounds` times. It starts at element k * stride, and moves on by one
+// word after each load.
 struct strided {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -53,7 +53,7 @@ kernel::remote_load_counts loads_under(const std::string& how, const strided& wh
   return loads_under(how, what, blocks, test::r9nano());
 }
 
-// Each of 64 lanes loads a word of its own line, twice.
+// Each of 64 lanes loads a word of a separate line twice.
 constexpr strided sparse{{}, 16, 2};
 
 TEST(treated_loads, direct) {
@@ -77,8 +77,9 @@ TEST(treated_loads, fine_loads_fetch_the_words_that_lanes_want) {
   const auto c = loads_under("fine-grained", sparse);
   EXPECT_EQ(c.requests, 128U);
   EXPECT_EQ(c.reply_bytes, 128U * 4);
-  EXPECT_EQ(c.wire, 128U * (16 + 16));  // a header and a word fit in one flit
-  // If lanes read a whole line, the reply is a line.
+  // A request takes one flit; a header and a word take one flit, too.
+  EXPECT_EQ(c.wire, 128U * (16 + 16));
+  // If the lanes read a whole line, the reply has the whole line.
   const auto dense = loads_under("fine-grained", {{}, 1, 1});
   EXPECT_EQ(dense.requests, 4U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -92,7 +93,7 @@ TEST(treated_loads, coalesced_replies_share_packets) {
   EXPECT_LT(c.coalesced, 128U / 2);
   EXPECT_GE(c.coalesced, 128U / 10);
   EXPECT_LE(c.wire, 128U * 16 + c.coalesced * 64);
-  // If lanes read more than ten pieces of a line, the reply is the whole line.
+  // If the lanes read more than ten pieces of a line, the reply has the whole line.
   const auto dense = loads_under("coalesced", {{}, 1, 1});
   EXPECT_EQ(dense.coalesced, 0U);
   EXPECT_EQ(dense.wire, 4U * (16 + 80));
@@ -108,7 +109,7 @@ TEST(treated_loads, granularity) {
   }
 }
 
-// Four compute units request the same 64 lines.
+// Four compute units load the same 64 lines.
 TEST(treated_loads, the_rdma_cache_is_shared) {
   const auto c = loads_under("rdma-cache", sparse, 4);
   EXPECT_EQ(c.requests, 64U);
@@ -132,7 +133,7 @@ TEST(treated_loads, the_engine_decides) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  // Lanes load a word of each line once, so no load hits.
+  // The lanes load one word of each line once, so no load hits.
   const auto sparse_once = loads_under("dualopt", {{}, 16, 1}, 40, m);
   ASSERT_EQ(sparse_once.decisions.size(), 1U);
   EXPECT_TRUE(sparse_once.decisions[0].made);
@@ -156,7 +157,7 @@ TEST(treated_loads, the_engine_decides) {
   EXPECT_TRUE(loads_under("coalesced", {{}, 16, 1}, 2, m).decisions.empty());
 }
 
-// Loads element gid * stride modulo `size`.
+// Lane gid loads element gid * stride modulo `size`.
 struct cyclic {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -171,14 +172,14 @@ struct cyclic {
   }
 };
 
-// The run has three phases. The first phase loads one word of each line. The second phase loads
-// four words of lines that all compute units read and that fit in no L1. The third phase has only
-// local loads.
+// A run with three phases. In the first phase, lanes load one word of each line. In the second
+// phase, all compute units load four words of the same lines, and these lines fit in no L1. In the
+// third phase, all loads are local.
 kernel::remote_load_counts phases_under(const std::string& how, double& time_s) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;
   m.gpu.dualopt.warm_up = 100;
-  m.gpu.tlb = {};  // walks would hide the latency of the loads
+  m.gpu.tlb = {};  // page walks would hide the latency of the loads
   node n(m, 2, [] {});
   n.treat_loads(kernel::parse_remote_loads(how));
   constexpr std::uint64_t streamed = std::uint64_t{400} * 64 * 16;
@@ -208,12 +209,12 @@ TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
   EXPECT_EQ(once.cache_hits, 0U);
   EXPECT_GT(adaptive.cache_hits, 1000U);
   EXPECT_LT(adaptive_s, once_s);
-  // Compute units that continue to look up their L1 save less than the bypass could have saved.
+  // The adaptive engine bypasses fewer loads, because the compute units then look up their L1
+  // again.
   EXPECT_LT(adaptive.bypassed, once.bypassed);
 }
 
-// The kernel loads one word of each line of one array, and four words of each line of another
-// array.
+// A kernel loads one word of each line of one array, and four words of each line of another array.
 TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.page_loads = 100;
@@ -237,7 +238,7 @@ TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   EXPECT_LE(c.cache_hits + c.cache_misses, 40U * 16 - 100);
 }
 
-// Each lane stores four adjacent words, one by one.
+// Each lane stores four adjacent words in four stores.
 struct rewritten {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -272,12 +273,13 @@ TEST(treated_loads, stores_of_unified_arrays_are_packed) {
   EXPECT_LT(packed.stores.packets, plain.stores.packets / 4);
   EXPECT_LT(packed.wire.protocol, plain.wire.protocol / 2);
   EXPECT_EQ(run("dualopt-finepack").stores.packets, packed.stores.packets);
-  // On this machine, a packet has no room for a line and its sub-header.
+  // On this machine, a packet has no room for a line with its sub-header.
   node n(test::r9nano(), 2, [] {});
   EXPECT_THROW(n.treat_loads(kernel::parse_remote_loads("finepack")), usage_error);
 }
 
-// A miss whose set is full of lines in flight delays later loads, unless it bypasses the L1.
+// If all lines of a set are in flight, a miss in this set delays later loads, unless it bypasses
+// the L1.
 TEST(treated_loads, full_sets_stall) {
   const auto time = [](const std::string& how, bool stalls) {
     machine::machine m = test::r9nano();
@@ -293,8 +295,8 @@ TEST(treated_loads, full_sets_stall) {
         })
         .time_s;
   };
-  // 64 lines are in two sets of four ways. Only 8 lines instead of 32 are therefore in flight at a
-  // time.
+  // The 64 lines are in two sets of four ways, so only 8 lines are in flight at a time. Without
+  // stalls, 32 lines would be in flight.
   EXPECT_GT(time("direct", true), 2 * time("direct", false));
   EXPECT_GT(time("direct", true), 2 * time("bypass", true));
 }

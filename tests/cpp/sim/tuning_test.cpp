@@ -1,5 +1,5 @@
-// The search on simulated GPUs, called from C++. The result of every run is compared, and no
-// candidate that is tried separately is faster than the pick.
+// The search on simulated GPUs, called from C++. The result of every run is checked. No candidate
+// that is tried separately may be faster than the pick.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct squares {
   }
 };
 
-// The time of an epoch in which the first of two GPUs computes what the second GPU needs.
+// Returns the time of an epoch. The first of two GPUs computes what the second GPU needs.
 double epoch_s(const tune_candidate& candidate, std::uint32_t work) {
   sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
   kernel::region_options options;

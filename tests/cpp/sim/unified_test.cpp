@@ -1,5 +1,5 @@
-// Remote loads on the R9 Nano GPUs. The tests check their route and time, their bytes in flits,
-// counters, scalar caches and sets.
+// Remote loads on R9 Nano GPUs. The tests check the route, the time and the flits of these loads,
+// the counters, the scalar caches, and the sets of caches.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -44,8 +44,9 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
 }
 
 // In MGPUSim, idle round trips take 392 to 432 ns through one switch, and 1052 to 1090 ns through
-// three switches. Ours are within 10 % of both ends of these ranges. They begin at the port, after
-// the translation. The translation is a walk (here for the miss) or takes no time (for the hit).
+// three switches. The round trips of this simulator are within 10 % of both ends of these ranges. A
+// round trip begins at the port, after the translation. The translation of the miss is a page walk.
+// The translation of the hit takes no time.
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});
@@ -68,16 +69,17 @@ TEST(unified, requests_and_replies_take_whole_flits) {
   const auto data = n.allocate_unified<float>(1024, page_placement::on(1));
   const auto out = n.allocate<float>(0, 64);
   const auto c = loads_of(n, {data, out});
-  EXPECT_EQ(c.requests, 4U);  // 256 bytes are four lines
+  EXPECT_EQ(c.requests, 4U);  // the loads take four lines, 256 bytes
   EXPECT_EQ(c.reply_bytes, 4U * 64);
-  EXPECT_EQ(c.wire, 4U * (16 + 80));  // 12 bytes go, and 68 bytes come back
+  // A request of 12 bytes takes 16, a reply of 68 bytes takes 80.
+  EXPECT_EQ(c.wire, 4U * (16 + 80));
 }
 
 TEST(unified, counts_of_local_and_remote_loads) {
   node n(test::r9nano(), 4, [] {});
   const auto data = n.allocate_unified<float>(std::size_t{64} * 1024);
   const auto out = n.allocate<float>(0, 64);
-  // A lane reads a word of its own page. Every fourth page is local.
+  // Each lane reads a word of a separate page. Every fourth page is local.
   const auto c = loads_of(n, {data, out, 64, 1024});
   EXPECT_EQ(c.local, 16U);
   EXPECT_EQ(c.remote, 48U);
@@ -90,26 +92,26 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_EQ(c.by_words[0], 48U);
   EXPECT_EQ(c.l2_loads, 64U);
   EXPECT_EQ(c.l2_hits, 0U);
-  // The instruction's first line goes to the port first, but the instruction waits for all of its
+  // The first line of an instruction goes to the port first, but the instruction waits for all its
   // lines.
   EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
 }
 
-// Links and a switch take 360 ns of an idle round trip.
+// Of an idle round trip, links and a switch take 360 ns.
 TEST(unified, time_in_links) {
   node n(test::r9nano(), 4, [] {});
   const auto data = n.allocate_unified<float>(1024, page_placement::on(1));
   const auto out = n.allocate<float>(0, 64);
   const auto c = loads_of(n, {data, out, 1});
   EXPECT_NEAR(c.mean_in_links_s, 360e-9, 18e-9);
-  // The rest is the time of the L2 and the memory of the GPU that has the lines.
+  // The rest of the time is that of the L2 and of the memory of the GPU that has the lines.
   EXPECT_NEAR(c.mean_latency_s - c.mean_in_links_s, 70e-9, 10e-9);
   const auto again = loads_of(n, {data, out, 1});
   EXPECT_EQ(again.l2_loads, 2U);
   EXPECT_EQ(again.l2_hits, 1U);
 }
 
-// Loads a row of lines twice.
+// Loads a row of lines two times.
 struct twice {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -125,8 +127,8 @@ struct twice {
   }
 };
 
-// The 64 lines are 2 KB apart. With modulo, they are all in two sets of four ways. The hash spreads
-// them over all sets.
+// The 64 lines are 2 KB apart. If sets are chosen by modulo, all lines are in two sets of four
+// ways. The hash spreads the lines over all sets.
 TEST(unified, strides_of_a_power_of_two_meet_in_sets_by_modulo) {
   const auto hits = [](bool modulo) {
     machine::machine m = test::r9nano();
@@ -174,15 +176,16 @@ TEST(unified, uniform_loads_go_to_the_scalar_caches) {
                       n.exchange();
                     }).loads;
     EXPECT_EQ(n.download(out), std::vector<float>(64, 8.0F));
-    // Four blocks on four compute units share one scalar cache, but have four vector caches.
+    // Four blocks run on four compute units. These compute units share one scalar cache, but have
+    // four vector caches.
     EXPECT_EQ(c.scalar_accesses, scalar ? 16U : 0U);
     EXPECT_EQ(c.requests, scalar ? 1U : 4U);
     EXPECT_EQ(c.remote, scalar ? 0U : 16U);
   }
 }
 
-// A trace does not say that a load is uniform. A replay recognises a uniform load by the wait that
-// follows it.
+// A trace does not state that a load is uniform. A replay recognises a uniform load by the wait
+// that follows the load.
 TEST(unified, replays_have_the_same_scalar_loads) {
   const test::temporary_file file;
   node n(test::r9nano(), 1, [] {});
@@ -199,7 +202,7 @@ TEST(unified, replays_have_the_same_scalar_loads) {
   EXPECT_EQ(replay(from, test::r9nano(), kernel::mechanism::inline_stores, [] {}).time_s, time);
 }
 
-// Each element of the grid gets the number of the block that wrote it.
+// Each element gets the number of the block that wrote it.
 struct numbered {
   static constexpr std::uint32_t threads = 64;
   unified<std::uint32_t> out;
@@ -212,7 +215,7 @@ struct numbered {
   }
 };
 
-// Blocks 2 k and 2 k + 1 load line k.
+// Blocks 2 k and 2 k + 1 both load line k.
 struct in_pairs {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;
@@ -276,7 +279,7 @@ TEST(unified, a_grid_over_all_devices) {
     const auto found = n.download(out);
     for (std::uint32_t k = 0; k < found.size(); ++k) ASSERT_EQ(found[k], k / 64 * 1000 + 10);
     EXPECT_EQ(c.local_stores + c.remote_stores, 40U);
-    EXPECT_EQ(c.local_stores, 12U);  // the first device runs three blocks and has all of the data
+    EXPECT_EQ(c.local_stores, 12U);  // the first device runs three blocks and owns all elements
   }
 }
 

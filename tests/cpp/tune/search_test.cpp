@@ -1,4 +1,4 @@
-// The search with synthetic costs. The tests check what the search finds, what it never picks, and
+// The search, with synthetic times. The tests check what the search finds, what it never picks, and
 // how much it measures.
 #include <gtest/gtest.h>
 
@@ -20,15 +20,15 @@ double uniform(random_engine& random, double low, double high) {
   return std::uniform_real_distribution<double>(low, high)(random);
 }
 
-// True times from a model of sending. The model has a cost for each chunk, the tail of a chunk, and
-// the rate of the threads. As the search assumes, every term grows in proportion to a parameter or
-// to the inverse of a parameter.
+// True times from a model of sending. The model has a cost of each chunk, a cost of the last
+// chunk's tail, and costs of the threads. As the search assumes, every term is proportional to a
+// parameter or to the inverse of a parameter.
 struct costs {
-  double kernel = 0, copies = 0;  // bulk-copy takes the sum of the two
-  double launch = 0;              // cost of each range, for split
-  double stores = 0;              // cost of stores in place of copies, for inline
-  double chunk = 0, tail = 0, thread = 0, place = 0;  // costs for polling
-  double wait = 0;                                    // time that copy-engine waits for each chunk
+  double kernel = 0, copies = 0;  // bulk-copy takes the sum of `kernel` and `copies`
+  double launch = 0;              // split: the cost of each range
+  double stores = 0;              // inline: the cost of its stores
+  double chunk = 0, tail = 0, thread = 0, place = 0;  // costs of polling
+  double wait = 0;                                    // copy-engine: the wait for each chunk
 
   explicit costs(random_engine& random) {
     const auto log_uniform = [&](double low, double high) {
@@ -67,7 +67,7 @@ const std::vector<std::string> all{"bulk-copy", "split", "inline", "polling", "c
 
 struct observed {
   tune_result result;
-  std::uint64_t measured = 0;  // measured candidates, over all rounds
+  std::uint64_t measured = 0;  // the number of measured candidates, summed over all rounds
   std::set<std::string> different;
 };
 
@@ -77,8 +77,8 @@ std::string name_of(const tune_candidate& c) {
   return text;
 }
 
-// Searches with times that have realistic noise. Most noise is small, some samples are late, and
-// all samples of one call share a part of the noise.
+// Searches with times that have realistic noise: most of the noise is small, some samples are late,
+// and all samples of one call share a part of the noise.
 observed search_noisy(const tune_space& space, const costs& cost, double part_bytes, double noise,
                       random_engine& random) {
   observed seen;
@@ -139,8 +139,8 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
     const std::string picked = std::to_string(i) + ": " + name_of(pick.candidate);
     EXPECT_LE(time, 1.02 * fastest(space, cost, bytes, false)) << picked;
     EXPECT_LE(time, (GetParam() == 0 ? 1 : 1.02) * fastest(space, cost, bytes, true)) << picked;
-    // At most 70 of 144 candidates are measured. In the median case, every finalist has at most
-    // three rounds.
+    // The search measures at most 70 of 144 candidates. In the median search, every finalist has at
+    // most three rounds.
     EXPECT_LE(seen.different.size(), 70U) << picked;
     EXPECT_LE(seen.measured, GetParam() == 0 ? 70U : 160U) << picked;
   }
@@ -148,15 +148,16 @@ TEST_P(search_by_noise, finds_the_minimum_and_never_loses_to_a_control) {
 
 INSTANTIATE_TEST_SUITE_P(noise, search_by_noise, testing::Values(0.0, 0.002, 0.01));
 
-// These costs have one minimum somewhere on the grid. Along each axis, the cost falls towards the
-// minimum. It falls by at most one octave for each octave of the parameter, which is the steepest
-// slope that the search assumes.
+// These costs have one minimum on the grid. Along each axis, the cost falls towards the minimum. It
+// falls by at most one octave for each octave of the parameter. This is the steepest slope that the
+// search assumes.
 TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   random_engine random(11);
   for (int i = 0; i < 500; ++i) {
     tune_space space;
     space.families.push_back({"control", {}, true});
-    std::map<std::string, std::vector<double>> least;  // log2 of the distance from the minimum
+    // Log2 of the distance from the minimum, for each mechanism.
+    std::map<std::string, std::vector<double>> least;
     for (const char* name : {"a", "b", "c"}) {
       tune_family family{name, {}, false};
       for (std::size_t axis = random() % 3; axis-- > 0;) {
@@ -192,8 +193,8 @@ TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   }
 }
 
-// For arbitrary times, the promises about the record, about controls and about the order of
-// measurements still hold.
+// Whatever the times are, the promises about the record, about controls, and about the order of
+// measurements must hold.
 TEST(search, keeps_its_promises_on_any_surface) {
   random_engine random(3);
   for (int i = 0; i < 200; ++i) {
@@ -302,7 +303,7 @@ TEST(search, a_difference_that_noise_explains_is_the_control_s) {
     } else {
       EXPECT_GT(found.candidates[0].median_s - pick.median_s, found.error_s);
     }
-    // A candidate has one round to explore and three at the end.
+    // Each candidate has one round in the exploration and three rounds at the end.
     EXPECT_GE(found.candidates[0].rounds.size(), 4U);
   }
 }
@@ -366,7 +367,7 @@ TEST(search, a_mechanism_that_cannot_win_ends_early) {
       EXPECT_EQ(c.dropped.rfind("not measured: cannot win", 0), 0U) << c.dropped;
     }
   }
-  EXPECT_EQ(measured, 3U);  // 3 of 7 candidates
+  EXPECT_EQ(measured, 3U);  // the search measured 3 of 7 candidates
 }
 
 }  // namespace

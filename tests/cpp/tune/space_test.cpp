@@ -1,4 +1,4 @@
-// The candidates that a region allows, and the reasons why the others are excluded.
+// The candidates that a region allows, and the reasons why candidates are excluded.
 #include <gtest/gtest.h>
 
 #include "base/units.hpp"
@@ -24,7 +24,7 @@ TEST(space, of_a_large_part_is_all_that_can_be_waited_for) {
   EXPECT_EQ(chunks_of("copy-engine", 256 * mib), tune_grid::powers_of_two(2 * mib, 16 * mib));
 }
 
-// Even a part that is just as large as a chunk is cut, because its chunks grow and shrink.
+// Even a part that has the size of a chunk is cut, because its chunks grow and shrink.
 TEST(space, has_one_chunk_size_that_leaves_a_part_whole) {
   EXPECT_EQ(chunks_of("polling", 100 * kib), tune_grid::powers_of_two(4 * kib, mib));
   EXPECT_EQ(chunks_of("polling", 4 * kib), tune_grid::powers_of_two(4 * kib, 32 * kib));

@@ -1,7 +1,7 @@
-/* Puts and gets of two processes through UCX's transport "interlace", on GPUs that are host
+/* Puts and gets between two processes through UCX's transport "interlace", on GPUs that are host
  * memory. One process has memory. The other process reads and writes that memory by keys. The
  * exit code is 0 if every byte is right, and 77 if UCX does not offer the transport. Otherwise
- * the exit code is 1, and the program prints a sentence. */
+ * the exit code is 1, and the program prints what failed. */
 #include <dlfcn.h>
 #include <interlace/copy.h>
 #include <stdint.h>
@@ -218,7 +218,7 @@ static void owner(int to, int from) {
         memcpy(expected + 1000, put + 1000, buffer_bytes / 2);
         free(put);
       }
-      expect(memcmp(memory[gpu], expected, buffer_bytes) == 0, "what was put is right");
+      expect(memcmp(memory[gpu], expected, buffer_bytes) == 0, "the bytes that were put are right");
       expect_ok(uct_md_mem_dereg(by.domain, registered[gpu]), "memory is deregistered");
       expect(release_memory((uintptr_t)memory[gpu]) == 0, "memory is freed");
     }
@@ -230,7 +230,8 @@ static void owner(int to, int from) {
 
 /* --- the process that puts and gets --- */
 
-/* The number of copies of the module. This process's own copier makes these copies. */
+/* Returns how many messages the module sent over several paths. The module uses the default copier
+ * of this process, and that copier counts them. */
 static uint64_t messages_over_paths(void) {
   interlace_result (*tell)(interlace_copier*, interlace_copy_statistics*, size_t) = NULL;
   interlace_copy_statistics counted;
@@ -248,7 +249,7 @@ static void count_completion(uct_completion_t* self) {
 }
 
 /* Tries buffers of the host, addresses outside of the key's memory, and copies that the driver
- * refuses. All must give errors. */
+ * refuses. Each of them must give an error. */
 static void expect_errors(struct transport* by, uct_ep_h ep, uct_iov_t part, uint64_t address,
                           uct_rkey_t key) {
   uct_iov_t on_host = {.length = part.length, .count = 1};
@@ -260,13 +261,13 @@ static void expect_errors(struct transport* by, uct_ep_h ep, uct_iov_t part, uin
   free(on_host.buffer);
   expect(uct_ep_put_zcopy(ep, &part, 1, address + buffer_bytes / 2 + 1, key, NULL) ==
              UCS_ERR_INVALID_ADDR,
-         "what its key does not have is refused");
+         "memory outside of the key is refused");
   fail_copies(0, 1 << 20);
   expect(uct_ep_put_zcopy(ep, &part, 1, address, key, &refused) == UCS_ERR_IO_ERROR,
          "a copy that the driver refuses is an error");
   fail_copies(0, 0);
   expect(completed == 0, "a put that was refused does not complete");
-  expect_ok(uct_iface_flush(by->interface, 0, NULL), "nothing of it is left");
+  expect_ok(uct_iface_flush(by->interface, 0, NULL), "the refused put leaves nothing to flush");
   doing = "the user";
 }
 
@@ -335,7 +336,7 @@ static void user(int to, int from) {
     for (gpu = 0; gpu < gpus; ++gpu) {
       unsigned char* const expected = malloc(buffer_bytes);
       fill(expected, (uint64_t)(round * gpus + gpu + 1));
-      expect(memcmp(got[gpu], expected, buffer_bytes) == 0, "what was got is right");
+      expect(memcmp(got[gpu], expected, buffer_bytes) == 0, "the bytes that were got are right");
       free(expected);
       expect_ok(uct_rkey_release(by.component, &keys[gpu]), "a key is released");
       expect(release_memory((uintptr_t)sent[gpu]) == 0 && release_memory((uintptr_t)got[gpu]) == 0,

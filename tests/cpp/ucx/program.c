@@ -1,8 +1,8 @@
-/* A program over UCP, as MPI libraries are. One process reads and writes memory of the other
- * process's GPU, and sends it a message from GPU to GPU. UCX_TLS names the transports. GPUs are
- * host memory. With the argument "peers-may-fail", the endpoints report failures of the other
- * process, so UCX takes only transports that handle errors. The exit code is 0 if every byte is
- * right. Otherwise the exit code is 1, and the program prints a sentence. */
+/* A program that uses UCP, as MPI libraries do. One process reads and writes the memory of the
+ * other process's GPU, and sends a message from its GPU to that GPU. UCX_TLS names the transports.
+ * The GPUs are host memory. With the argument "peers-may-fail", the endpoints report failures of
+ * the other process, so UCX uses only transports that handle errors. The exit code is 0 if every
+ * byte is right. Otherwise the exit code is 1, and the program prints what failed. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <stdint.h>
@@ -173,12 +173,12 @@ int main(int count, char** words) {
   if (child == 0) {
     doing = "the process that is read and written";
     wait_for_other();
-    expect(holds_only(memory, 0x33), "what was put is right");
+    expect(holds_only(memory, 0x33), "the bytes that were put are right");
     tell(&word, 1);
     received = memory_of(2, 0);
     finish(ucp_tag_recv_nbx(worker, received, buffer_bytes, tag, (ucp_tag_t)-1, &of_gpu),
            "a message");
-    expect(holds_only(received, 0x44), "what was received is right");
+    expect(holds_only(received, 0x44), "the bytes that were received are right");
     tell(&word, 1);
     wait_for_other();
     exit(0);
@@ -187,7 +187,7 @@ int main(int count, char** words) {
   received = memory_of(2, 0);
   sent = memory_of(3, 0x33);
   finish(ucp_get_nbx(ep, received, buffer_bytes, (uintptr_t)others, key, &of_gpu), "a get");
-  expect(holds_only(received, 0x11), "what was got is right");
+  expect(holds_only(received, 0x11), "the bytes that were got are right");
   finish(ucp_put_nbx(ep, sent, buffer_bytes, (uintptr_t)others, key, &of_gpu), "a put");
   finish(ucp_ep_flush_nbx(ep, &plain), "a flush");
   tell(&word, 1);

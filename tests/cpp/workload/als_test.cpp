@@ -1,4 +1,4 @@
-// The results of matrix factorisation are compared with plain loops in double precision.
+// Compares the results of matrix factorisation with plain loops in double precision.
 #include "workload/als.hpp"
 
 #include <gtest/gtest.h>
@@ -57,8 +57,8 @@ side by_rows(const std::vector<rating>& all, std::uint32_t rows, Row row, Other 
   return s;
 }
 
-// Some rows have no ratings, and some have few. Other rows have as many ratings as a warp holds at
-// a time, one more than that, or enough for several parts.
+// Some rows have no ratings, and some have few. Some have as many ratings as a warp holds at a
+// time, or one more. Some have enough ratings for several parts.
 ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
   test::random_numbers random(seed);
   std::vector<rating> all;
@@ -75,7 +75,7 @@ ratings skewed(std::uint32_t users, std::uint32_t items, std::uint32_t seed) {
     if (u == 31) count = 37;
     if (u == 32) count = 64;
     for (std::uint32_t k = 0; k < count; ++k) {
-      // Few items have many ratings. The last tenth of the items has none.
+      // A few items have many ratings. The last tenth of the items has no ratings.
       add(u, random.below(1 + random.below(items - items / 10)));
     }
   }
@@ -218,7 +218,8 @@ void compare_als(std::uint32_t iterations) {
     renew_by_equations(r.items, items, users, F, lambda);
   }
   const double expected = squared_error(r, users, items, F);
-  // The first results for each warp width. The order in which lanes add up depends on the width.
+  // The first results for each warp width. The order in which lanes add numbers depends on the
+  // width.
   std::map<std::uint32_t, workload::factors> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t width, auto how) {
     auto work = make_als<F>(node, r, devices, how);
@@ -307,8 +308,8 @@ TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
 
-// Checks that a stretch that is declared as repeated really repeats. With recording, every lane is
-// observed, and the run must take the same time to the picosecond.
+// Checks that stretches that are declared as repeated do repeat. If the run is recorded, the
+// simulator observes every lane. The recorded run must take the same time, to the picosecond.
 template <class Work, class... Method>
 void expect_repeats(std::uint32_t f, Method... method) {
   const auto r = skewed(80, 40, 5);
@@ -345,7 +346,7 @@ TEST(als_sgd, repeated_stretches_do_repeat) {
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }
 
-// A lane stores one number of its row at a time. The numbers of neighbouring lanes are F words
+// Each lane stores one number of its row at a time. The numbers of neighbouring lanes are F words
 // apart.
 TEST(als_sgd, lanes_store_one_number_each) {
   const auto r = skewed(80, 40, 2);

@@ -1,5 +1,5 @@
-// The results of tomographic reconstruction are compared with a separate projector and plain loops
-// in double precision.
+// Compares the results of tomographic reconstruction with another projector and with plain loops in
+// double precision.
 #include "workload/ct.hpp"
 
 #include <gtest/gtest.h>
@@ -23,8 +23,9 @@ struct entry {
   double length;
 };
 
-// Siddon's method. The points where the ray crosses the lines of the grid are sorted. The middle of
-// each piece between two points tells which pixel the piece is in.
+// Computes the lengths of a ray in pixels by Siddon's method. It sorts the points where the ray
+// crosses grid lines. The middle of the piece between two points shows in which pixel the piece
+// lies.
 std::vector<entry> ray_lengths(std::uint32_t size, double angle, double distance) {
   const double c = std::cos(angle);
   const double s = std::sin(angle);
@@ -64,7 +65,7 @@ struct scan {
       for (std::uint32_t bin = 0; bin < detectors; ++bin) {
         rays.push_back(
             ray_lengths(size, std::acos(-1.0) * angle / angles, bin - (detectors - 1) / 2.0));
-        // The measurement differs slightly from the image's projection.
+        // The measured value differs slightly from the projection of the image.
         double y = 0.2 * random.unit();
         double length = 0;
         for (const entry& e : rays.back()) {
@@ -100,7 +101,7 @@ struct scan {
             beta, measured.data(), weights.data(), curvature.data()};
   }
 
-  // Makes one iteration of x. Returns the sum of the weighted squared errors.
+  // Makes one iteration on x. Returns the sum of the weighted squared errors.
   double iterate(std::vector<double>& x) const {
     double cost = 0;
     for (std::uint32_t subset = 0; subset < subsets; ++subset) {
@@ -153,8 +154,8 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   double cost = 0;
   for (std::uint32_t k = 0; k < iterations; ++k) cost = s.iterate(expected);
-  // The first results for each number of devices. The start of a part decides how positions in the
-  // part are rounded.
+  // The first results for each number of devices. The rounding of a position in a part depends on
+  // where the part starts.
   std::map<std::uint32_t, std::vector<float>> first;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {
     workload::ct work(node, s.view(), cut(s.size, devices, how), to_readers);
@@ -179,20 +180,20 @@ void compare(const scan& s, std::uint32_t iterations, bool to_readers = false) {
 }
 
 TEST(ct, is_the_reference) { compare(scan(40, 12, 4, 1), 2); }
-// Rays go only to the devices whose pixels they cross. The host node finds a ray that is read but
-// does not arrive.
+// Each ray goes only to the devices whose pixels it crosses. The host node finds a ray that a
+// device reads but does not receive.
 TEST(ct, of_rays_for_those_that_need_them) {
   compare(scan(40, 12, 4, 1), 2, true);
   compare(scan(100, 4, 2, 3), 1, true);
 }
 TEST(ct, of_one_subset_and_an_odd_size) { compare(scan(37, 9, 1, 2), 1); }
-// Teams of warps share the angles. There are more angles than are prepared at a time.
+// Teams of warps share the angles. There are more angles than a kernel prepares at a time.
 TEST(ct, of_many_angles) { compare(scan(37, 70, 1, 4), 1); }
 // Several blocks share the rays of an angle.
 TEST(ct, of_more_than_one_block_of_rays_an_angle) { compare(scan(100, 4, 2, 3), 2); }
 
-// If only one pixel of an image is set, the image's projection is a column of the system. The
-// projection along a ray is a row of the system.
+// If only one pixel of an image is set, the projection of the image is a column of the system's
+// matrix. The projection along a ray is a row of this matrix.
 TEST(ct, projects_each_pixel_with_its_length) {
   const std::uint32_t size = 24;
   const std::uint32_t angles = 36;
@@ -249,7 +250,7 @@ TEST(ct, projects_each_pixel_with_its_length) {
 }
 
 TEST(ct, lanes_have_few_pixels_where_images_are_small) {
-  // A GPU with 132 multiprocessors holds 1056 blocks.
+  // The GPU has 132 multiprocessors and holds 1056 blocks.
   const auto alone = [](std::uint64_t columns, std::uint64_t rows) {
     return workload::rows_of_lane(columns, rows, 1056, false);
   };
@@ -257,7 +258,8 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(alone(512, 512), 2U);
   EXPECT_EQ(alone(1024, 512), 4U);
   EXPECT_EQ(alone(2048, 2048), 4U);
-  // A part of the data that kernels send must be ready early, so lanes have fewer pixels.
+  // If kernels send data, a part of the data must be ready early. Lanes therefore have fewer
+  // pixels.
   const auto of_two = [](std::uint64_t columns) {
     return workload::rows_of_lane(columns, columns / 2, 1056, true);
   };
@@ -267,8 +269,8 @@ TEST(ct, lanes_have_few_pixels_where_images_are_small) {
   EXPECT_EQ(workload::rows_of_lane(2048, 0, 1056, true), 1U);
 }
 
-// A host node that reports as many threads as a GPU. The host node finds a pixel that a block
-// stores outside of its mapping, and a ray that is read but does not arrive.
+// A host node that reports as many threads as a GPU has. It finds a pixel that a block stores
+// outside of its mapping, and a ray that a device reads but does not receive.
 struct holding_node : host::node {
   using host::node::node;
   std::uint64_t threads = 0;
@@ -280,8 +282,8 @@ TEST(ct, of_lanes_with_few_pixels) {
   std::vector<double> expected(std::size_t{s.size} * s.size, 0);
   s.iterate(expected);
   struct {
-    std::uint64_t at_once;  // number of blocks that a device holds at a time
-    std::uint32_t pixels;   // number of pixels of a lane; the image has 50 rows of 100 pixels
+    std::uint64_t at_once;  // number of blocks that fit on a device at the same time
+    std::uint32_t pixels;   // number of pixels of each lane; the image has 50 rows of 100 pixels
   } constexpr held[] = {{8, 4}, {16, 2}, {100, 1}};
   std::vector<float> first;
   for (const auto& [at_once, pixels] : held) {

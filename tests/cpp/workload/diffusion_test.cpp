@@ -1,4 +1,4 @@
-// The results for the heat equation and Burgers' equation are compared with plain loops in double
+// Compares the results for the heat equation and for Burgers' equation with plain loops in double
 // precision.
 #include "workload/diffusion.hpp"
 
@@ -20,7 +20,7 @@ namespace {
 
 using workload::diffusion_equation;
 
-// A grid with separate arithmetic: points have coordinates, and a loop goes over the dimensions.
+// A grid with its own arithmetic: points have coordinates, and loops go over the dimensions.
 struct grid {
   std::array<int, 3> n;  // planes, rows, columns
   std::vector<float> start;
@@ -43,7 +43,7 @@ struct grid {
     return u[static_cast<std::size_t>((p[0] * n[1] + p[1]) * n[2] + p[2])];
   }
 
-  // The flux after point p along a dimension, in textbook form.
+  // Returns the flux after point p along a dimension, by the textbook formula.
   double face(const values& u, place p, std::size_t along) const {
     double sum = 0;
     for (const int way : {1, -1}) {
@@ -184,7 +184,7 @@ TEST(diffusion, burgers_in_two_dimensions) {
   on_every_node(grid(21, 1, 33, diffusion_equation::burgers, 4), 2);
 }
 
-// Some parts have one plane, which is less than the halo. Some parts are empty.
+// Some parts have one plane, which is less than the halo. Some parts have no planes.
 TEST(diffusion, of_thin_slabs) {
   const grid g(5, 6, 7, diffusion_equation::burgers, 5);
   const auto expected = g.after(1);
@@ -206,14 +206,14 @@ TEST(diffusion, sends_the_halo_and_nothing_else) {
                             for (int k = 0; k < 2; ++k) work.enqueue_iteration(false);
                           })
                           .wire;
-    // Two boundaries send in both directions. Each sends two planes of 32 floats, in three stages
-    // of two steps.
+    // At each of two boundaries, two devices send. Each of them sends two planes of 32 floats in
+    // each of three stages of two steps.
     EXPECT_EQ(wire.useful, 4 * 2 * 32 * 4 * 6);
     EXPECT_EQ(wire.wasted, 0);
   });
 }
 
-// A front moves at the mean of the speeds on its two sides.
+// A front moves at the mean of the values on its two sides.
 TEST(diffusion, moves_a_shock_at_its_speed) {
   const int columns = 100;
   grid g(1, 1, columns, diffusion_equation::burgers, 7);

@@ -1,4 +1,4 @@
-// Rows are cut into units.
+// Tests of cutting rows into units of edges.
 #include "workload/shared/edge_units.hpp"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ using workload::edge_units;
 using workload::unit_limits;
 using workload::unit_table;
 
-// One row in every `long_every` rows has up to three tiles of edges.
+// Makes random rows. On average, one row in `long_every` rows is long and has up to three tiles of
+// edges.
 std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32_t rows,
                                        std::uint32_t long_every) {
   std::vector<std::uint64_t> offsets{0};
@@ -27,8 +28,8 @@ std::vector<std::uint64_t> random_rows(test::random_numbers& random, std::uint32
   return offsets;
 }
 
-// Checks that every row and every edge occurs once, in order. All parts of a row are whole tiles,
-// except for the row's last part.
+// Checks that every row and every edge occurs once, in order. If a row is cut, every part except
+// the last is a whole number of tiles.
 void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                   std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   ASSERT_EQ(units.rows.size(), units.count() + 1);
@@ -54,8 +55,8 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
   }
 }
 
-// Checks that units have as many rows as the limits allow. There is one exception: a unit ends at a
-// cache line if it loses at most a quarter of its rows in this way.
+// Checks that units have as many rows as the limits allow, with one exception. A unit ends at a
+// cache line if it loses at most a quarter of its rows by that.
 void expect_full(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   for (std::uint64_t u = 0; u < units.count(); ++u) {
@@ -88,8 +89,8 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
   }
 }
 
-// The cut has the requested number of rounds, unless units would become too small. It has no
-// smaller units than necessary.
+// The cut must have the requested number of rounds, unless the units would become too small. Its
+// units must not be smaller than necessary.
 TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);
   const std::uint32_t rows = 60'000;
@@ -107,7 +108,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
     }
   }
   EXPECT_GT(before, 2 * largest);
-  // Ending at cache lines costs few units, even if all rows have nearly the size of a line.
+  // Units that end at cache lines add few units, even if every row has nearly the size of a line.
   EXPECT_LE(largest, workload::make_units(offsets.data(), 0, rows).count() * 4 / 3 + 1);
   for (const std::uint64_t degree : {1, 17, 33, 63, 65, 70}) {
     std::vector<std::uint64_t> alike(20'001);
@@ -116,7 +117,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // The largest possible number of units is reached if each thread has one row.
+  // There can be no more units than if each thread has one row.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,

@@ -1,5 +1,5 @@
-// Remote stores go through the queues in whole runs on small machines. Bytes and times match closed
-// forms, and everything arrives. Full buffers delay stores but do not stop them.
+// Remote stores go through the queues in whole runs on small machines. Every store must arrive.
+// Bytes and times must match closed forms. Full buffers must delay stores, but not stop them.
 #include "sim/remote/egress.hpp"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,8 @@ using sim::flush_reason;
 constexpr mechanism queued[] = {mechanism::write_combining, mechanism::finepack,
                                 mechanism::config_packet, mechanism::gps};
 
-// Each lane stores `times` elements of its device's part. `place` permutes the places.
+// Each lane stores `times` elements of the part that its device owns. `place` lists these elements
+// in another order.
 struct scatter {
   replicated<float> out;
   local<const std::uint32_t> place;
@@ -49,7 +50,7 @@ struct scatter {
 struct scattered {
   std::uint64_t elements = 6000;
   std::uint32_t stride = 0;  // 0 means random places, some of which occur twice
-  std::uint64_t stores = 0;  // number of stores of a device; 0 means half of its elements
+  std::uint64_t stores = 0;  // number of stores by each device; 0 means half of its elements
   int epochs = 2;
   std::uint32_t threads = 128;
 };
@@ -159,8 +160,8 @@ TEST(egress, queues_of_all_shapes_deliver) {
   }
 }
 
-// 32 lanes store 4 bytes to one line each. One packet leaves at the end of the kernel. The bytes
-// must match exactly.
+// 32 lanes each store 4 bytes to a separate line. One packet leaves at the end of the kernel. Its
+// bytes must match exactly.
 TEST(egress, bytes_of_one_packet) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) {
@@ -170,8 +171,8 @@ TEST(egress, bytes_of_one_packet) {
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const double flags = 2 * (26 + 8);
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // Both devices together make these stores. From each device, 32 stores of 4 bytes with a
-  // sub-header of 5 bytes are 288 bytes.
+  // The counts are for both devices together. A device makes 32 stores of 4 bytes. With a
+  // sub-header of 5 bytes each, these take 288 bytes.
   EXPECT_EQ(packed.stores.stores, 64U);
   EXPECT_EQ(packed.stores.packets, 2U);
   EXPECT_EQ(packed.stores.subpackets, 64U);
@@ -180,15 +181,15 @@ TEST(egress, bytes_of_one_packet) {
   EXPECT_EQ(packed.stores.sizes[2], 64U);
   EXPECT_EQ(packed.stores.wire, 2U * (26 + 288));
   EXPECT_EQ(wire(packed), 2 * (26 + 288) + flags);
-  // Each store has 4 bytes and an overhead of 26 bytes.
+  // Each store takes 4 bytes plus an overhead of 26 bytes.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::inline_stores, lines).result), 64 * 30 + flags);
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::write_combining, lines).result), 64 * 30 + flags);
-  // A configuration packet has 26 bytes. Each store adds an overhead of 10 bytes, and 5 + 4 bytes
-  // in double words.
+  // A configuration packet takes 26 bytes. Each store adds an overhead of 10 bytes plus 5 + 4
+  // bytes, which are rounded up to double words (12 bytes).
   const auto configured = run_scatter(m, 2, mechanism::config_packet, lines).result;
   EXPECT_EQ(wire(configured), 2 * 26 + 64 * (10 + 12) + flags);
   EXPECT_EQ(configured.stores.packets, 66U);
-  // Each whole line has 128 bytes and an overhead of 26 bytes.
+  // Each whole line takes 128 bytes plus an overhead of 26 bytes.
   EXPECT_EQ(wire(run_scatter(m, 2, mechanism::gps, lines).result), 64 * 154 + flags);
 }
 
@@ -196,8 +197,8 @@ TEST(egress, nvlink_packets_carry_at_most_256_bytes) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 28 stores are 252 bytes, which take 16 flits and a header. The other 4 stores are 36 bytes,
-  // which take 3 flits and a header.
+  // 28 stores are 252 bytes, which take 16 flits plus a header. The remaining 4 stores are 36
+  // bytes, which take 3 flits plus a header.
   EXPECT_EQ(packed.stores.packets, 4U);
   EXPECT_EQ(packed.stores.wire, 2U * (17 + 4) * 16);
   EXPECT_EQ(packed.stores.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
@@ -219,8 +220,8 @@ TEST(egress, the_flag_of_an_exchange_waits_for_the_packet) {
   EXPECT_NEAR(times[1] - times[0], (24 + 288 + 24 + 8) * (1 / 25e6 - 1 / 50e6), 1e-11);
 }
 
-// The L2 takes a sector in 1.28 us, so 32 lines take 41 us. The flag after these lines waits that
-// long.
+// The L2 takes 1.28 us for a sector, so it takes 41 us for the sectors of 32 lines. The flag that
+// follows these lines waits that long.
 TEST(egress, the_receiver_takes_stores_at_the_rate_of_its_l2) {
   auto m = test::meshed(2, protocol_kind::pcie4);
   for (auto& l : m.links) l.protocol.max_payload_bytes = 4096;
@@ -241,15 +242,16 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  EXPECT_EQ(u.entered(), 11'000U);  // the second store entered when the first one had left
+  // The third call entered after the line of the first call had left.
+  EXPECT_EQ(u.entered(), 11'000U);
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
   EXPECT_EQ(u.take(30'000, 2), 32'000U);
   EXPECT_EQ(u.clear(), 32'000U);
 }
 
-// The link is so slow that the queue, the egress buffer and the stores of the compute units are all
-// full most of the time.
+// The link is so slow that three buffers are full most of the time: the queue, the egress buffer,
+// and the buffers for stores in the compute units.
 TEST(egress, full_buffers_hold_stores_up) {
   for (const auto how : queued) {
     SCOPED_TRACE(kernel::mechanism_name(how));
@@ -274,7 +276,7 @@ TEST(egress, idle_queues_are_flushed_if_requested) {
   m.gpu.write_queue.idle_flush_ps = 100'000;
   const auto o = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result;
   EXPECT_GT(o.stores.reasons[static_cast<std::size_t>(flush_reason::timeout)], 0U);
-  // A timer that still runs after everything is done adds no time.
+  // A timer that is still running after all work has ended adds no time.
   m.gpu.write_queue.idle_flush_ps = std::uint64_t{1'000'000'000'000};
   const double late = run_scatter(m, 2, mechanism::finepack, {.elements = 4000}).result.time_s;
   m.gpu.write_queue.idle_flush_ps = 0;
@@ -307,7 +309,7 @@ struct fill {
   }
 };
 
-// Two devices store `elements` adjacent elements each, a multiple of 32.
+// Two devices each store `elements` adjacent elements. `elements` is a multiple of 32.
 template <class T>
 kernel::run_result run_fill(const machine::machine& m, mechanism how, std::uint32_t elements) {
   sim::node node(m, 2, [] {});
@@ -360,7 +362,7 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
       EXPECT_EQ(plain.stores.packets, stores);
       EXPECT_EQ(plain.stores.wire, stores * (26 + size));
       EXPECT_EQ(wire(plain), static_cast<double>(stores * (26 + size)) + flags);
-      // The queue joins its contents, so its packets do not depend on the size of stores.
+      // The queue joins stores, so its packets do not depend on the size of the stores.
       const auto packed = run(mechanism::finepack);
       EXPECT_EQ(packed.stores.stores, stores);
       EXPECT_EQ(packed.stores.sizes, plain.stores.sizes);
@@ -374,10 +376,10 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   }
 }
 
-// The queue is charged for each store. Two lines go in packets of 200 bytes, in double words. A
-// line that arrives as a whole takes 133 bytes and leaves no room for another whole line. If the
-// second line arrives lane by lane, 15 more stores of 4 bytes, with a sub-header, fit after the
-// first line.
+// The queue counts the bytes of each store against the size of a packet. Two lines go in packets of
+// 200 bytes, in double words. A line that arrives as a whole takes 133 bytes and leaves no room for
+// another whole line. If the second line arrives lane by lane, a sub-header and 15 stores of 4
+// bytes still fit behind the first line.
 TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   auto m = joining(0);
   m.gpu.write_queue.payload_bytes = 200;
@@ -393,8 +395,8 @@ TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   EXPECT_EQ(lanes.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
 }
 
-// A sector with byte enables is one NVLink packet. Each part of a sector that leaves separately is
-// one packet, too.
+// A sector with byte enables is one NVLink packet. If the parts of a sector leave separately, each
+// part is one packet.
 TEST(egress, lanes_on_nvlink) {
   auto m = test::meshed(2, protocol_kind::nvlink2);
   const auto& p = m.links.front().protocol;
@@ -412,7 +414,7 @@ TEST(egress, lanes_on_nvlink) {
   }
 }
 
-// Stores to pages of other devices. A load follows each store.
+// Each lane stores to a page of another device, and then loads.
 struct store_and_load {
   unified<float> data;
   replicated<float> out;
@@ -454,8 +456,8 @@ TEST(egress, a_load_flushes_the_stores_to_its_line) {
   }
 }
 
-// The queue is tested separately. An atomic sends the entry of its own line first, and no other
-// entry.
+// A receiver for a test of the queue without a node. An atomic must first send the entry of its own
+// line, and no other entry.
 struct recording : sim::message_receiver {
   sim::egress* sender = nullptr;
   std::vector<sim::message> arrived;
@@ -512,7 +514,7 @@ TEST(egress, an_atomic_flushes_the_entry_of_its_address) {
   EXPECT_EQ(counts.bytes, receiver.delivered_bytes);
 }
 
-// Each device writes two pages and reads one page of each other device.
+// Each device writes its two pages, and reads one page of each other device.
 struct read_first_half {
   replicated<float> data;
   std::uint64_t first = 0, own = 0, devices = 0, device = 0, read = 0;
@@ -558,7 +560,8 @@ TEST(egress, gps_sends_pages_to_those_that_read_them) {
   const auto half = stored(4, own / 2);
   EXPECT_EQ(half.stores.bytes, all + 3 * all / 2);
   EXPECT_EQ(half.remote_transactions, half.stores.packets);  // there are no remote loads
-  // If a device later reads elements to which it has no subscription, it loads them from the owner.
+  // If a device later reads elements to which it has not subscribed, it loads these elements from
+  // their owner.
   const auto more = stored(4, own);
   EXPECT_EQ(more.stores.bytes, all + 3 * all / 2);
   EXPECT_GT(more.remote_transactions, more.stores.packets);

@@ -1,4 +1,4 @@
-// The codec of packets gives known bytes, decodes what it encodes, and refuses wrong packets.
+// The codec must give known bytes, decode what it encodes, and refuse wrong packets.
 #include "sim/remote/finepack_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -70,7 +70,7 @@ TEST(finepack_packet, known_bytes) {
   p.base = 0x0000'0012'c000'0000;
   p.stores = {{0x1004, 4}, {0x3fff'ffff, 1}};
   p.data = {0xa0, 0xa1, 0xa2, 0xa3, 0xb0};
-  // The payload has 5 + 4 + 5 + 1 = 15 bytes. These are four double words, and the last one has
+  // The payload has 5 + 4 + 5 + 1 = 15 bytes. They fill four double words, of which the last has
   // three bytes. The sub-headers are (0x1004 << 10) + 4 = 0x401004 and (0x3fffffff << 10) + 1 =
   // 0xfffffffc01.
   const bytes expected{0x6f, 0x50, 0xe0, 0x04, 0x12, 0x34, 0x56, 0x70, 0x00, 0x00, 0x00,
@@ -80,7 +80,7 @@ TEST(finepack_packet, known_bytes) {
   EXPECT_EQ(decode(expected, finepack_format{}), p);
 }
 
-// Table II of the paper.
+// The windows are those of Table II of the paper.
 TEST(finepack_packet, windows_of_all_subheaders) {
   const std::uint64_t windows[] = {64, 16 << 10, 4 << 20, std::uint64_t{1} << 30,
                                    std::uint64_t{256} << 30};
@@ -103,8 +103,8 @@ TEST(finepack_packet, encode_and_decode_are_inverses) {
   }
 }
 
-// The length 1024 is encoded as 0. In a sub-header it counts bytes, and in the header it counts
-// double words.
+// The length 1024 is encoded as 0. The length in a sub-header counts bytes. The length in the
+// header counts double words.
 TEST(finepack_packet, the_longest_lengths) {
   finepack_packet p;
   p.stores = {{0, 1024}, {1024, 1024}, {2048, 1024}, {4096, 1004}};
@@ -187,7 +187,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
-  // The second store's length is one more than its data, or it is 0, which stands for 1024.
+  // The length of the second store is too large by one. If it is 0, it stands for 1024.
   EXPECT_EQ(with([](auto& b) { ++b[29]; }),
             start + "a store says 10 bytes, but 9 are left of the payload");
   EXPECT_EQ(with([](auto& b) { b[29] = 0; }),
@@ -210,8 +210,8 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(refusal(good, {.payload_bytes = 22}), start + "a payload of 23 bytes; at most 22 fit");
 }
 
-// Arbitrary bytes either cause an exception, or decode to a packet that is encoded as the same
-// bytes.
+// The decoder either refuses arbitrary bytes, or it decodes them to a packet whose encoding has the
+// same bytes.
 TEST(finepack_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

@@ -1,5 +1,5 @@
-// The cases of Fig. 8 of the paper are tested one by one. The limits are tested, too, and the MSHR
-// is compared with a plain list.
+// The tests cover each case of Fig. 8 of the paper and the limits of the MSHR. They also compare
+// the MSHR with a plain list.
 #include "sim/remote/masked_mshr.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using outcome = masked_mshr::outcome;
 
-// The paper writes the first piece leftmost. The paper's 0b10000000 is piece 0 here.
+// The paper writes the first piece of a line leftmost. Its 0b10000000 is piece 0 here.
 constexpr piece_mask first_piece = 1U << 0U;
 constexpr piece_mask seventh_piece = 1U << 6U;
 
@@ -42,9 +42,9 @@ TEST(masked_mshr, same_address_different_mask_misses) {
   EXPECT_EQ(second.what, outcome::other_mask);
   EXPECT_NE(second.entry, first.entry);
   EXPECT_EQ(m.used(), 2U);
-  // All of the pieces are in flight, in two entries, but no single entry has all of them.
+  // Both pieces are in flight, but in two entries. No single entry has both.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::other_mask);
-  // Now one entry has all of them.
+  // Now one entry has both pieces.
   EXPECT_EQ(m.request(0x100, first_piece | seventh_piece).what, outcome::hit);
 }
 

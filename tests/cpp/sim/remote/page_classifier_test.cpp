@@ -1,4 +1,5 @@
-// Rates of accesses, the classes that the rates determine, and each GPU's table of counts.
+// The rates of accesses, the classes of pages that follow from these rates, and the table of counts
+// of each GPU.
 #include "sim/remote/page_classifier.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,7 @@ machine::griffin rules() {
 
 class classified : public testing::Test {
  protected:
-  // Counts accesses to page 5. `counts` has one number for each GPU.
+  // Counts accesses to page 5. `counts` has one number of accesses for each GPU.
   void count(std::uint64_t period, const std::vector<std::uint32_t>& counts) {
     for (std::uint32_t g = 0; g < counts.size(); ++g) {
       if (counts[g] != 0) c_.count(g, period, {{5, counts[g]}}, seen_);
@@ -72,7 +73,8 @@ TEST_F(classified, pages_that_are_left) {
   EXPECT_EQ(look(0, 40), page_class::out_of_interest);
 }
 
-// If the ratio is between the two factors, the class depends on which GPU's rate grows.
+// If the ratio of two GPUs' rates is between the two factors, the class depends on which of these
+// rates grows.
 TEST_F(classified, pages_whose_owner_changes) {
   count(1, {40, 8});
   EXPECT_EQ(look(0, 1), page_class::mostly_dedicated);
@@ -83,7 +85,7 @@ TEST_F(classified, pages_whose_owner_changes) {
   EXPECT_LT(c_.rate(5, 1, 3), 2 * c_.rate(5, 0, 3));
   EXPECT_EQ(found.kind, page_class::owner_shifting);
   EXPECT_EQ(found.gpu, 1U);
-  // Both GPUs' rates fall.
+  // The rates of both GPUs fall.
   count(4, {1, 1});
   EXPECT_EQ(look(0, 4), page_class::shared);
 }
@@ -97,7 +99,7 @@ TEST_F(classified, each_page_is_seen_once_between_looks) {
   EXPECT_EQ(seen_, (std::vector<std::uint64_t>{5, 6, 5}));
 }
 
-// A rate is a weighted sum over all periods.
+// A rate is a weighted sum of the counts of all periods.
 TEST(page_classifier, rates_are_weighted_sums) {
   std::mt19937 random(3);
   page_classifier c(rules(), 4);
@@ -135,7 +137,7 @@ TEST(access_counters, the_most_accessed_pages_of_a_period) {
   EXPECT_EQ(found[0].page, 9U);
   EXPECT_EQ(found[0].count, 3U);
   EXPECT_EQ(found[1].page, 4U);
-  EXPECT_EQ(found[2].page, 3U);  // page 3 was accessed as often as page 700
+  EXPECT_EQ(found[2].page, 3U);  // page 700 has as many accesses, but page 3 comes first
   c.access(9);
   EXPECT_EQ(c.take(3).front().count, 1U);
 }

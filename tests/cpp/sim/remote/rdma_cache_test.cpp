@@ -1,5 +1,5 @@
-// The cache of remote lines has the right sets, replacement, write-back and size. It behaves like a
-// plain model.
+// Tests of the sets, the replacement, the write-back and the size of the cache of remote lines. The
+// cache must behave like a plain model.
 #include "sim/remote/rdma_cache.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ TEST(rdma_cache, stores_are_written_back) {
   rdma_cache c(2 * 64, 1, 64);  // two sets of one line
   EXPECT_FALSE(c.write(0, bytes(4, 4)).bytes.any());
   EXPECT_TRUE(c.read(0, bytes(4, 4)));
-  EXPECT_FALSE(c.read(0, bytes(0, 8)));  // the other bytes were not fetched
+  EXPECT_FALSE(c.read(0, bytes(0, 8)));  // the rest of the line was not fetched
   c.fill(0);
   EXPECT_TRUE(c.read(0, bytes(0, 64)));
   EXPECT_EQ(c.fill(128), (rdma_cache::dirty_line{0, bytes(4, 4)}));
@@ -60,7 +60,7 @@ TEST(rdma_cache, stores_are_written_back) {
   EXPECT_TRUE(c.flush().empty());
 }
 
-// Each set is a list in order of use.
+// The model of a set is a list of lines in order of use.
 TEST(rdma_cache, behaves_as_lists) {
   std::mt19937_64 random(4);
   rdma_cache c(3 * 4 * 64, 4, 64);

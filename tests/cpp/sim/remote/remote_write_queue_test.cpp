@@ -1,5 +1,5 @@
-// The remote write queue without a simulator. The tests check which stores stay, which are flushed
-// and why, and that the flushed data is the stored data.
+// The remote write queue without a simulator. The tests check which stores stay in the queue, which
+// stores are flushed and why, and that flushed data is the stored data.
 #include "sim/remote/remote_write_queue.hpp"
 
 #include <gtest/gtest.h>
@@ -50,12 +50,12 @@ TEST(remote_write_queue, registers_as_the_paper_has_them) {
   EXPECT_FALSE(q.flush(0, flush_reason::release, out));
 }
 
-// The bytes that are charged for a store to a line that is in the queue.
+// The queue charges the bytes that a store adds to a line in the queue.
 TEST(remote_write_queue, a_hit_is_charged_what_it_adds) {
   remote_write_queue q(paper());
   store(q, 0x1000, 4);
   EXPECT_EQ(q.available(0), 4096U - 9);
-  store(q, 0x1000, 4);  // the same bytes again
+  store(q, 0x1000, 4);  // the same bytes again cost nothing
   EXPECT_EQ(q.available(0), 4096U - 9);
   store(q, 0x1008, 4);  // a new run costs its bytes and a sub-header
   EXPECT_EQ(q.available(0), 4096U - 18);
@@ -83,15 +83,15 @@ TEST(remote_write_queue, reasons_to_flush) {
     EXPECT_EQ(store(q, 63 * 4096 + 8, 4), std::nullopt);
   }
   {
-    // 30 lines of 133 bytes take 3990 of 4096 bytes. The remaining 106 bytes can hold one store of
-    // 101 bytes.
+    // 30 lines of 133 bytes each take 3990 of the 4096 bytes of a packet. The remaining 106 bytes
+    // have room for one store of 101 bytes.
     remote_write_queue q(paper());
     for (std::uint64_t line = 0; line < 30; ++line) store(q, line * 128, 128);
     EXPECT_EQ(store(q, 30 * 128, 102), flush_reason::payload);
     EXPECT_EQ(store(q, 30 * 128, 101), std::nullopt);
     EXPECT_EQ(q.available(0), 0U);
     EXPECT_EQ(store(q, 30 * 128 + 101, 1), flush_reason::payload);
-    EXPECT_EQ(store(q, 29 * 128, 128), std::nullopt);  // overwrites the line
+    EXPECT_EQ(store(q, 29 * 128, 128), std::nullopt);  // overwrites a line in the queue
   }
 }
 
@@ -116,7 +116,7 @@ TEST(remote_write_queue, several_windows_do_not_thrash) {
   EXPECT_EQ(flushes[1], 0U);
 }
 
-// The stores are on both sides of an aligned boundary.
+// The addresses of the stores are on both sides of an aligned boundary.
 TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   auto s = paper();
   s.format.subheader_bytes = 3;  // windows of 16 KiB
@@ -126,7 +126,7 @@ TEST(remote_write_queue, a_window_that_grows_has_no_boundaries) {
   EXPECT_EQ(store(q, 0x3ff8, 4), std::nullopt);  // the window grows downwards
   EXPECT_EQ(store(q, 0x5000, 4), std::nullopt);  // the window also grows up
   EXPECT_EQ(q.base(0), 0x3ff8U);
-  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends 16 KiB after the base
+  EXPECT_EQ(store(q, 0x7ff4, 4), std::nullopt);  // the store ends at most 16 KiB after the base
   EXPECT_EQ(store(q, 0x7ff8, 4), flush_reason::window);
   EXPECT_EQ(store(q, 0x3ff4, 4), flush_reason::window);
   s.grows = false;
@@ -155,9 +155,10 @@ TEST(remote_write_queue, a_line_leaves_alone) {
   EXPECT_EQ(q.available(0), 4096U);
 }
 
-// Random stores with data go into queues of all kinds. Every stored byte must be delivered once, in
-// the order of stores, or must have been overwritten in the queue. Every packet can be encoded, has
-// the size that the register states, and decodes to its contents.
+// Random stores with data go into queues of all kinds. Each stored byte must be delivered once, in
+// the order of the stores, unless a later store overwrote the byte in the queue. It must be
+// possible to encode each packet. The encoding has the size that the register states, and decodes
+// to the contents of the packet.
 TEST(remote_write_queue, delivers_what_is_stored) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 60; ++round) {
@@ -173,7 +174,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
     remote_write_queue q(s);
     const std::uint64_t span = std::uint64_t{1} << (8 + random() % 24);
     std::map<std::uint64_t, std::uint8_t> stored;    // the last value stored at each address
-    std::map<std::uint64_t, std::uint8_t> received;  // the key is the address
+    std::map<std::uint64_t, std::uint8_t> received;  // the byte that was delivered to each address
     std::uint64_t delivered = 0;
     std::uint64_t counted = 0;
     const auto receive = [&](const flushed_window& w) {
@@ -220,7 +221,7 @@ TEST(remote_write_queue, delivers_what_is_stored) {
           EXPECT_EQ(out.reason, refused->reason);
           receive(out);
         }
-        // From now on, the bytes of this part have this value.
+        // Gives the bytes of this part new values.
         part.each_run([&](std::uint32_t first, std::uint32_t bytes) {
           for (std::uint32_t b = first; b < first + bytes; ++b) {
             stored[line + b] = static_cast<std::uint8_t>(random());

@@ -1,5 +1,5 @@
-// The CoDec sends packets at the right times and in the right order. Each load gets its pieces
-// back, as bytes.
+// The CoDec must send packets at the right times and in the right order. Each load must get its
+// pieces back, with their bytes.
 #include "sim/remote/reply_coalescer.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(reply_coalescer, a_quiet_buffer_is_flushed) {
   c.push(100, 2, 5, 1);
   EXPECT_EQ(c.flush_at(2), 130U);
   c.push(120, 2, 6, 1);
-  EXPECT_EQ(c.flush_at(2), 150U);  // the timeout counts from the last response
+  EXPECT_EQ(c.flush_at(2), 150U);  // the timeout starts at the last response
   EXPECT_FALSE(c.take(149, any, p));
   ASSERT_TRUE(c.take(150, any, p));
   EXPECT_EQ(p.cause, reply_cause::timeout);
@@ -102,8 +102,8 @@ TEST(reply_decoalescer, pieces_come_in_ascending_order) {
   EXPECT_THROW(d.expect(7, 0b1), model_error);
 }
 
-// Loads with many masks are encoded and decoded. Each load must get its bytes, no matter what else
-// its packets hold.
+// Encodes and decodes loads with many masks. Each load must get its own bytes, whatever else its
+// packets hold.
 TEST(reply_coalescer, de_coalescing_is_the_inverse) {
   std::mt19937_64 random(3);
   for (const std::uint32_t piece : {4U, 8U, 16U}) {
@@ -113,11 +113,12 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
     std::vector<reply_decoalescer> takers(4);
     std::map<std::pair<std::uint32_t, std::uint16_t>, piece_mask> asked;
     std::map<std::pair<std::uint32_t, std::uint16_t>, piece_mask> got;
-    // The byte of a piece. It depends on the piece's destination, ID and number.
+    // Returns the byte of a piece. The byte depends on the destination, the ID and the number of
+    // the piece.
     const auto byte = [](std::uint32_t to, std::uint16_t id, std::uint32_t number) {
       return static_cast<std::uint8_t>(to * 7 + id * 3U + number);
     };
-    // The contents of each buffer. The memory is read when a packet leaves.
+    // The pieces in the buffer of each destination. The memory is read when a packet leaves.
     std::vector<std::vector<std::pair<std::uint16_t, std::uint32_t>>> held(4);
     std::uint64_t packets = 0;
     reply_coalescer::packet out;
@@ -147,7 +148,7 @@ TEST(reply_coalescer, de_coalescing_is_the_inverse) {
       const auto mask =
           static_cast<piece_mask>(1 + random() % generator.whole_line()) & generator.whole_line();
       const auto pieces = static_cast<std::uint32_t>(__builtin_popcount(mask));
-      if (mask == 0 || pieces > format.most_pieces()) continue;  // such a load is sent as a line
+      if (mask == 0 || pieces > format.most_pieces()) continue;  // such a load gets a whole line
       takers[to].expect(id, mask);
       asked[{to, id}] = mask;
       c.push(now, to, id, pieces);

@@ -1,4 +1,5 @@
-// Reply packets have the bytes of Fig. 9 and decode to what was encoded. Wrong packets are refused.
+// Reply packets must have the bytes of Fig. 9 and decode to what was encoded. Wrong packets must be
+// refused.
 #include "sim/remote/reply_packet.hpp"
 
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ reply_packet random_packet(std::mt19937_64& random, const reply_format& f) {
 }
 
 // In Fig. 9, a packet without CoDec has a header and a line. A packet with CoDec has up to ten
-// pieces, each with its ID, and 64 bytes in all.
+// pieces, each with its ID. It has 64 bytes in total.
 TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
@@ -58,9 +59,10 @@ TEST(reply_packet, sizes_of_all_granularities) {
   EXPECT_EQ(reply_format{}.most_pieces(), 10U);
   EXPECT_EQ((reply_format{64, 8, 64}.most_pieces()), 6U);
   EXPECT_EQ((reply_format{64, 16, 64}.most_pieces()), 3U);
-  EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);  // the largest count
-  EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);        // four flits of 16 bytes
-  EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);            // five flits
+  // The largest count that the header can hold.
+  EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);
+  EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);  // four flits of 16 bytes
+  EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);      // five flits
   const reply_packet ten{true, std::vector<std::uint16_t>(10, 7), bytes(40, 1)};
   EXPECT_EQ(encode_reply(ten, {}).size(), 64U);
 }
@@ -122,8 +124,8 @@ TEST(reply_packet, malformed_bytes_are_refused) {
             start + "its header says 68 bytes, but there are 67");
 }
 
-// Arbitrary bytes either cause an exception, or decode to a packet that is encoded as the same
-// bytes.
+// The decoder either refuses arbitrary bytes, or it decodes them to a packet whose encoding has the
+// same bytes.
 TEST(reply_packet, decoded_bytes_encode_to_themselves) {
   std::mt19937_64 random(2);
   std::uint32_t accepted = 0;

@@ -7,7 +7,7 @@ namespace {
 
 TEST(activity, counts_what_goes_on_at_the_same_time) {
   activity a(3);
-  a.kernel_begins(0, 100);  // all devices wait until then
+  a.kernel_begins(0, 100);  // all devices wait until time 100
   a.copy_begins(0, 150);
   a.kernel_begins(1, 200);
   a.kernel_ends(0, 300);

@@ -1,5 +1,5 @@
-// Trace files are read back as they were written. If a file is damaged, the error gives the
-// position of the byte.
+// A reader must return what a writer wrote to a trace file. If a file is damaged, the error must
+// name the position of a byte.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,10 +18,10 @@
 namespace interlace::file_tests {
 namespace {
 
-using namespace sim::trace;  // NOLINT: a test of all of it
+using namespace sim::trace;  // NOLINT: this file tests the whole namespace
 using test::recorded;
 
-constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of memory on each GPU
+constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of memory of each GPU
 
 header random_header(std::mt19937_64& random) {
   header h;
@@ -97,7 +97,7 @@ std::vector<std::uint32_t> random_tasks(std::uint32_t tasks, std::mt19937_64& ra
   return found;
 }
 
-// Passes a trace with every kind of record to `to`.
+// Writes a trace with every kind of record to `to`.
 void make_trace(const header& h, std::uint64_t seed, std::uint32_t launches, sink& to) {
   std::mt19937_64 random(seed);
   std::uint32_t tasks = 0;
@@ -169,7 +169,7 @@ TEST(trace_file, what_is_written_is_read) {
     make_trace(h, seed, seed == 30 ? 400 : 12, expected);
     writer to(file.path(), h);
     make_trace(h, seed, seed == 30 ? 400 : 12, to);
-    EXPECT_THROW(reader(file.path()), usage_error);  // a file that is not complete is not a trace
+    EXPECT_THROW(reader(file.path()), usage_error);  // a file that is not complete is refused
     to.finish();
     const reader from(file.path());
     EXPECT_EQ(from.head().gpus, h.gpus);
@@ -205,11 +205,11 @@ TEST(trace_file, is_compact) {
     to.add(0, 0, i);
   }
   to.finish();
-  // A record takes one tag byte, two bytes of difference and one byte of stride.
+  // Each record takes one tag byte, two bytes of address difference, and one byte of stride.
   EXPECT_LT(file.content().size(), count * 4 + 2000);
 }
 
-// The position of the byte that an error names.
+// Returns the position of the byte that the reader's error names.
 std::uint64_t refused_at(const std::string& path) {
   try {
     const reader from(path);

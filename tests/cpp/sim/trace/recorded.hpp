@@ -1,4 +1,4 @@
-// Records a trace as text. It has one string for the program, and lines for each GPU.
+// Records a trace as text: one string for the program, and lists of lines for the GPUs.
 #pragma once
 
 #include <sstream>

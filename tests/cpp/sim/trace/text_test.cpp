@@ -1,5 +1,5 @@
 // Traces of other tools. The tests read small traces that were written by hand, and check the
-// errors in lines.
+// errors for wrong lines.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace interlace::text_tests {
 namespace {
 
-using namespace sim::trace;  // NOLINT: a test of all of it
+using namespace sim::trace;  // NOLINT: this file tests the whole namespace
 using test::recorded;
 using lines = std::vector<std::string>;
 
@@ -90,7 +90,7 @@ TEST(accel_sim, version_4_in_every_way_of_giving_addresses) {
   const recorded seen = read_accel_sim(text);
   EXPECT_EQ(seen.program_text, "launch gpu1 4 x 33 shared 128 _Z3addPf after\n");
   EXPECT_EQ(seen.gpus[0], lines{});
-  // The store needs the data of the first load.
+  // The store needs the data of the first load, so it follows that load.
   const std::string stored = " 7f0000200000 7f0000200008 7f0000200010 7f0000200018";
   const lines expected{"kernel 0",
                        "block 1",
@@ -112,13 +112,16 @@ TEST(accel_sim, version_5_computation_barriers_fences_and_other_memory) {
             "0000 ffffffff 1 R1 MOV 0 0 0 \n"
             "0010 00000001 1 R12 LDG.E.128.SYS 1 R2 16 1 0x7f0000000000 0 0 \n"
             "0020 ffffffff 1 R20 IMAD.WIDE 2 R1 R255 0 16 \n"
-            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"  // uses the last register of the load
-            "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"  // R21 has arrived
+            // Uses the last register that the load writes.
+            "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"
+            // No wait is needed, because R21 has arrived.
+            "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"
             "0050 ffffffff 1 R23 MUFU.RCP 1 R21 0 0 \n"
             "0060 00000000 0 BRA 0 0 528 \n"
             "0070 ffffffff 0 BAR.SYNC 0 0 0 \n"
             "0080 00000001 1 R3 LDS.U.32 1 R2 4 1 0x10 0 0 \n"
-            "0090 00000001 1 R3 LD.E.SYS 1 R2 4 1 0x7e0000000010 0 0 \n"  // shared memory
+            // This address is in shared memory.
+            "0090 00000001 1 R3 LD.E.SYS 1 R2 4 1 0x7e0000000010 0 0 \n"
             "00a0 ffffffff 0 MEMBAR.SC.SYS 0 0 0 \n"
             "00b0 00000000 1 R3 LDG.E.SYS 1 R2 4 1 0x0 0 0 \n"  // no lane executes it
             "0200 ffffffff 0 EXIT 0 0 0 \n");
@@ -169,7 +172,7 @@ TEST(accel_sim, wrong_lines_are_named) {
   std::string old = head_4;
   old.replace(old.find("version = 4"), 11, "version = 3");
   EXPECT_NE(of(old).find("k.traceg, line 12: the trace is of tracer version 3"), std::string::npos);
-  // The products are 2^41 and 2^64. In 64 bits, 2^64 wraps to 0.
+  // The products of these grids' sizes are 2^41 and 2^64. In 64 bits, 2^64 wraps to 0.
   for (const std::string grid : {"(2,1048576,1048576)", "(1048576,1048576,16777216)"}) {
     std::string large = head_4;
     large.replace(large.find("(2,2,1)"), 7, grid);
@@ -288,7 +291,7 @@ TEST(mem_trace, groups_what_comes_mixed) {
                                  "w0 load 4 B, lanes 1: 7f0000000008", "kernel 1", "block 0",
                                  "w0 load 4 B, lanes 1: 7f000000000c"}));
   EXPECT_EQ(seen.gpus[1], (lines{"kernel 2", "block 0", "w0 load 4 B, lanes 1: 7f0000000010"}));
-  // The map gives the GPUs of the contexts.
+  // The map assigns the context to a GPU.
   EXPECT_EQ(read_mem_trace(text, {{0x10, 1}}).gpus[1], seen.gpus[0]);
 }
 
@@ -321,7 +324,7 @@ TEST(mem_trace, wrong_lines_are_named) {
   });
   EXPECT_NE(third.find("out.txt, line 3: context 0x3 is one more"), std::string::npos) << third;
   EXPECT_NE(refusal([] { read_mem_trace("nothing\n"); }).find("no access"), std::string::npos);
-  // These errors are found at the end of a launch.
+  // The reader finds these errors at the end of a launch.
   for (const std::string cta : {"4294967295,0,4294967295", "4294967295,4294967295,4294967295"}) {
     const std::string found = of(access_line(1, 5, cta, 0, "LDG.E", {a}));
     EXPECT_EQ(found, "out.txt, line 2: a grid has too many blocks") << cta;
@@ -368,7 +371,7 @@ TEST(block_grouping, spills_and_keeps_the_order_of_a_warp) {
                    [&](std::uint32_t warp, const instruction& i) {
                      seen[order.back()][warp].push_back(i.addresses[0]);
                    });
-    // Warps are numbered from 0 in order, even if some warps of the block have no accesses.
+    // Warps are numbered from 0 without gaps, even if some warps of the block have no accesses.
     for (auto& [at, warps] : expected) {
       std::map<std::uint32_t, std::vector<std::uint64_t>> numbered;
       for (auto& [warp, addresses] : warps) {

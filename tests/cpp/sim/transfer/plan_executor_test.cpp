@@ -1,5 +1,5 @@
-// Plans run on simulated machines. On random machines, the bytes and their order are right and no
-// server exceeds its rate. On one link, the times match closed forms.
+// Plans run on simulated machines. On random machines, the bytes and their order must be right, and
+// no resource may exceed its rate. On one link, the times must match closed forms.
 #include "sim/transfer/plan_executor.hpp"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ memory random_bytes(std::mt19937_64& random, std::uint64_t bytes) {
   return made;
 }
 
-// The source memory of a plan's messages, and the memory in which the messages arrive.
+// The memory from which a plan's messages come, and the memory in which they arrive.
 struct filled {
   std::vector<memory> sources;
   std::vector<memory> destinations;
@@ -45,7 +45,7 @@ struct filled {
       sources.push_back(random_bytes(random, one.bytes));
       destinations.emplace_back(one.bytes, std::byte{0});
       std::transform(sources.back().begin(), sources.back().end(), destinations.back().begin(),
-                     [](std::byte b) { return ~b; });  // no byte is right before it arrives
+                     [](std::byte b) { return ~b; });  // before its arrival, every byte is wrong
     }
   }
 
@@ -66,7 +66,7 @@ plan::plan planned(const machine::machine& described, machine::endpoint from, ma
   return plan::make_plan(described, {&one, 1}, asked);
 }
 
-// An execution that moves no data, so that only time passes.
+// An execution that moves no data. Only time passes.
 execution timed(const plan::plan& made) {
   execution wanted;
   wanted.made = &made;
@@ -85,8 +85,9 @@ picoseconds time_of(std::uint64_t bytes, double bytes_per_s) {
   return static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / bytes_per_s * 1e12));
 }
 
-// The time on an idle machine from the call to the last byte of a copy. It includes the call, the
-// setup, the read of a segment, all bytes over the link, and the write of the last segment.
+// Returns the time on an idle machine from the call to the last byte of a copy. The time has these
+// parts: the call, the setup, the read of one segment, the transfer of all bytes over the link, and
+// the write of the last segment.
 picoseconds alone(const machine::machine& described, const machine::link& edge, std::uint64_t bytes,
                   double start_memory, double end_memory) {
   const std::uint64_t first = std::min<std::uint64_t>(bytes, plan_executor::segment_bytes);
@@ -120,8 +121,8 @@ TEST(PlanExecutor, OneCopyTakesWhatItsLinkTakes) {
   }
 }
 
-// The directions of each link of the route interfere. Copies that use both links arrive at the
-// links in different orders.
+// The two directions of each link on the route share a rate. Two copies use the same two links, but
+// in opposite orders.
 TEST(PlanExecutor, CopiesThatCrossBehindASwitchShareBothOfTheirLinks) {
   constexpr double both = 60e9;
   machine::machine described = machine::make_machine(2);
@@ -196,8 +197,8 @@ TEST(PlanExecutor, DirectionsThatHinderEachOtherShareTheirRate) {
   }
 }
 
-// Two messages use one link. They run one after another on one thread's stream, or together from
-// two threads. In both cases the link is full until the end.
+// Two messages use one link. They run one after another on a stream of one thread, or at the same
+// time from two threads. In both cases, the link is busy until the end.
 TEST(PlanExecutor, StreamsOfAThreadAreInOrder) {
   const machine::machine described = pair_of_gpus();
   const std::uint64_t bytes = 16 << 20;
@@ -229,7 +230,7 @@ TEST(PlanExecutor, EnginesAreAsManyAsTheGpuHas) {
   }
   run.run();
   EXPECT_EQ(run.most_engines(0), 2U);
-  EXPECT_LT(run.times(1).end, run.times(2).end);  // the message that comes first ends first
+  EXPECT_LT(run.times(1).end, run.times(2).end);  // message 1 comes first, and ends first
   EXPECT_LT(run.times(3).end, run.times(4).end);
 }
 
@@ -304,7 +305,7 @@ TEST(PlanExecutor, GraphsOfAThreadFollowEachOtherUnlessTheyOverlap) {
   }
 }
 
-// Checks each resource separately. No resource can have carried its bytes faster than its rate
+// Checks each resource separately. No resource may have moved its bytes faster than its rate
 // allows.
 void check_rates(const machine::machine& described, const plan_executor& run, picoseconds time) {
   std::map<std::string, double> rates;
@@ -314,7 +315,7 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
     for (const int first : {0, 1}) {
       std::string way = ends[first];
       way.append(" -> ").append(ends[1 - first]);
-      rates[way] += machine::copy_bytes_per_s(edge);  // parallel links add up
+      rates[way] += machine::copy_bytes_per_s(edge);  // the rates of parallel links add up
       if (edge.copy_both_bytes_per_s > 0)
         both[way] = {ends[0] + ends[1], edge.copy_both_bytes_per_s};
     }
@@ -332,8 +333,8 @@ void check_rates(const machine::machine& described, const plan_executor& run, pi
   }
 }
 
-// Checks that a copy begins after its dependencies, and that the copies of a stream run one after
-// another.
+// Checks that each copy begins after its dependencies have ended, and that the copies of a stream
+// run one after another.
 void check_order(const plan_executor& run, const plan::plan& made, std::uint32_t number) {
   std::map<std::uint32_t, picoseconds> ends;  // for each slot, the time when its last copy ended
   for (std::uint32_t index = 0; index < made.steps.size(); ++index) {
@@ -394,10 +395,10 @@ TEST(PlanExecutor, BytesArriveOnRandomMachines) {
   }
 }
 
-// The test reuses a buffer too early, and the executor must find the error.
+// The plan reuses a buffer too early. The executor must find this error.
 TEST(PlanExecutor, AMissingDependencyIsFound) {
   machine::machine described = machine::make_mesh(4);
-  for (machine::link& edge : described.links)  // reading a buffer is faster than filling it
+  for (machine::link& edge : described.links)  // makes reading a buffer faster than filling it
     if (edge.a == gpu_end(1)) edge.bytes_per_s *= 2;
   const plan::plan made = planned(described, gpu_end(0), gpu_end(1), 64 << 20, 16);
   int found = 0;
