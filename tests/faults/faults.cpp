@@ -1,11 +1,11 @@
-// A library that is preloaded into a program. It makes one operation of the program fail, makes an
-// operation and all later ones fail, or kills the program at an operation.
+// A library that is preloaded into a program. It makes one operation of the program fail, or makes
+// this operation and all later operations fail, or kills the program at this operation.
 // tests/python/test_faults.py does this for each operation of a command. For
-// tests/python/test_power_loss.py the same library records the program's operations on files.
+// tests/python/test_power_loss.py, this library records the program's operations on files.
 //
 // Operations on the descriptors 0 to 2 do not count, because these descriptors belong to the
-// terminal. Requests for memory count only if they come from the one module whose addresses the
-// test passes, because Python itself does not survive every lack of memory.
+// terminal. Requests for memory count only if one module makes them. The test passes the addresses
+// of this module. Python itself does not survive every lack of memory.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -28,7 +28,7 @@
 
 namespace {
 
-// These values have the same order as KINDS in test_faults.py.
+// These values have the order of KINDS in test_faults.py.
 enum kind : unsigned {
   write_ = 1,
   read_ = 2,
@@ -42,11 +42,11 @@ enum kind : unsigned {
 };
 enum mode : unsigned { once, from_then_on, killed };
 
-// The numbers that all processes of a command share.
+// Numbers that all processes of a command share.
 struct shared {
   std::atomic<unsigned> kinds;  // 0 means that no operation counts
   std::atomic<unsigned> how;
-  // The number of the operation that fails, counted from 1; with 0, none fails.
+  // The number of the operation that fails, counted from 1. If it is 0, no operation fails.
   std::atomic<std::uint64_t> at;
   std::atomic<std::uint64_t> seen;
   std::atomic<std::uintptr_t> module_begin;

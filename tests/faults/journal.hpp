@@ -1,15 +1,15 @@
-// Records the operations on files below one folder, in order. A record is a line. If the line names
-// a number of bytes, these bytes follow the line. tests/python/test_power_loss.py reads the
-// records.
+// Records the operations on files in one folder and its subfolders, in order. Each record is a
+// line. If a line names a number of bytes, these bytes follow the line.
+// tests/python/test_power_loss.py reads the records.
 //
-//   new INODE                    a file without a name
+//   new INODE                    a new file, which has no name yet
 //   write INODE OFFSET SIZE      SIZE bytes follow
 //   size INODE SIZE              the file was cut or extended to SIZE bytes
 //   sync INODE                   fsync of a file or a folder
-//   name FOLDER INODE NAME       the folder has INODE under this name, and no earlier file
-//   folder FOLDER INODE NAME     likewise a new folder
-//   rename FOLDER FOLDER INODE NAME/NAME    from the first name to the second
-//   gone FOLDER NAME             the folder has nothing by this name
+//   name FOLDER INODE NAME       from now on, NAME in the folder is this file
+//   folder FOLDER INODE NAME     a new folder, with the name NAME in FOLDER
+//   rename FOLDER FOLDER INODE NAME/NAME    a file moves from the first name to the second
+//   gone FOLDER NAME             the name NAME in the folder was removed
 #pragma once
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ namespace journal {
 
 struct state {
   std::recursive_mutex lock;
-  int file = -1;  // file for the records; negative if there is none
+  int file = -1;  // the file for the records; negative if there is none
   std::string folder;
 };
 inline state& here() {
@@ -37,7 +37,7 @@ inline state& here() {
 
 inline bool is_written() { return here().file >= 0; }
 
-// Locks an operation together with its record, so that the records are in the order of the
+// Locks an operation together with its record. The records are therefore in the order of the
 // operations.
 class operation {
  public:
@@ -55,7 +55,7 @@ inline bool is_below(const std::string& path) {
          (path.size() == folder.size() || path[folder.size()] == '/');
 }
 
-// The path of a descriptor. For AT_FDCWD it is the current folder.
+// Returns the path of a descriptor, or the path of the current folder for AT_FDCWD.
 inline std::string path_of(int descriptor) {
   char buffer[4096];
   const std::string link = descriptor == AT_FDCWD ? std::string("/proc/self/cwd")
@@ -69,7 +69,8 @@ inline std::uint64_t inode(int descriptor) {
   return fstat(descriptor, &status) == 0 ? status.st_ino : 0;
 }
 
-// A name in a folder. A path that contains folders is split into folder and name.
+// A name in a folder. A path with several components is split into the folder and the last
+// component.
 struct place {
   std::string folder, name;
   std::uint64_t folder_inode = 0, inode = 0;  // an inode of 0 means that nothing has this name
@@ -94,7 +95,7 @@ inline place place_of(int folder, const char* path) {
 inline void put(const std::string& line, const void* bytes = nullptr, std::size_t size = 0) {
   const std::string whole =
       line + "\n" + std::string(static_cast<const char*>(bytes), bytes == nullptr ? 0 : size);
-  // The program ends here if a record cannot be written, because the test would miss that record.
+  // If a record cannot be written, the program ends here, because the test would miss the record.
   if (syscall(SYS_write, here().file, whole.data(), whole.size()) !=
       static_cast<long>(whole.size())) {
     abort();
@@ -131,7 +132,7 @@ inline void renamed(const place& from, const place& to) {
 inline void gone(const place& from) {
   if (is_written() && from.counts) put(words("gone", {from.folder_inode}, from.name));
 }
-// Records that a file was opened. `before` is the file that had the name before the call.
+// Records that a file was opened. `before` describes what had this name before the call.
 inline void opened(int file, int flags, const place& before) {
   if (!is_written() || file < 0 || !is_below(path_of(file))) return;
   if ((flags & O_TMPFILE) == O_TMPFILE) {

@@ -7,7 +7,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 using sim::trace::header;
 
 const std::string head =

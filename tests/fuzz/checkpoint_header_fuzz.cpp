@@ -1,5 +1,5 @@
-// Fuzzes the readers of safetensors headers and of indexes. The first byte of an input says which
-// of the two readers gets the rest.
+// Fuzzes the reader of safetensors headers and the reader of indexes. The first byte of an input
+// selects the reader of the remaining bytes.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 
 constexpr std::uint64_t data_bytes = 48;
 
@@ -24,16 +24,17 @@ void need(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
 
-// Checks an accepted header: the tensors fill the data, and no two tensors have the same name.
+// Checks an accepted header: the tensors must fill the data, and no two tensors may have the same
+// name.
 void try_header(std::string_view text) {
   const auto found = checkpoint::parse_header("m", text, 8 + text.size() + data_bytes, dtypes());
   std::uint64_t end = 0;
   std::vector<std::string> names;
   for (const checkpoint::header_tensor& one : found.tensors) {
-    need(one.begin == end, "tensors do not follow each other");
-    need(one.dtype < dtypes().size(), "a dtype is not one of the list");
+    need(one.begin == end, "a tensor does not begin at the end of the previous tensor");
+    need(one.dtype < dtypes().size(), "a dtype is not in the list of dtypes");
     need(one.end - one.begin == checkpoint::tensor_bytes(one.shape, dtypes()[one.dtype]),
-         "a tensor does not have the bytes of its shape");
+         "the size of a tensor does not match its shape");
     end = one.end;
     names.push_back(one.name);
   }
@@ -43,7 +44,7 @@ void try_header(std::string_view text) {
   need(std::adjacent_find(names.begin(), names.end()) == names.end(), "a name is there twice");
 }
 
-// Checks an accepted index: each file is in the folder.
+// Checks an accepted index: each file must be in the folder.
 void try_index(std::string_view text) {
   for (const auto& [tensor, file] : checkpoint::parse_index(text)) {
     const std::string path = "/" + file + "/";

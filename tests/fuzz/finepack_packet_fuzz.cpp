@@ -1,5 +1,5 @@
-// Fuzzes the decoder of FinePack's packets. The first three bytes of an input are the format, that
-// is, the size of a sub-header and the largest payload.
+// Fuzzes the decoder of FinePack's packets. The first three bytes of an input are the format: the
+// size of a sub-header and the largest payload.
 #include <algorithm>
 #include <random>
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 using sim::finepack_format;
 using sim::finepack_packet;
 
@@ -45,7 +45,7 @@ std::string seeded_input(std::mt19937_64& random) {
   try {
     bytes = encode(p, f);
   } catch (const model_error&) {
-    p.base = 0;  // with the original base, a store would end beyond the last address
+    p.base = 0;  // with its original base, a store could end beyond the last address
     bytes = encode(p, f);
   }
   return input.append(bytes.begin(), bytes.end());
@@ -56,7 +56,7 @@ void try_input(const std::string& input) {
   const std::vector<std::uint8_t> bytes(input.begin() + format_bytes, input.end());
   const finepack_format f = format_of(input);
   if (encode(decode(bytes, f), f) != bytes) {
-    throw std::runtime_error("decoded, but encodes to other bytes");
+    throw std::runtime_error("the decoded packet does not encode to the same bytes");
   }
 }
 

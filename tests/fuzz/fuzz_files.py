@@ -1,9 +1,10 @@
-"""Mutates machine files and sweep files until the time is over; ends with 1 at the first finding.
+"""Mutates machine files and sweep files until the time is over.
 
     python tests/fuzz/fuzz_files.py [machines|sweeps] [--minutes M] [--seed S]
 
-A finding is an exception other than the one sentence that users see, or a file that changes when it
-is read and written again. The text of the file is printed; the same seed finds it again.
+A finding is an exception that a reader should have reported as one sentence, or a file that changes
+when it is read and written again. At the first finding, the script prints the text of the file and
+ends with exit code 1. The same seed finds it again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from mutations import mutated
 
 
 def main() -> int:
-    """Fuzz; the exit code."""
+    """Fuzz, and return the exit code."""
     parser = argparse.ArgumentParser(description="Fuzzes machine and sweep files.")
     parser.add_argument("files", nargs="?", choices=("machines", "sweeps"))
     parser.add_argument("--minutes", type=float, default=1)
@@ -32,7 +33,7 @@ def main() -> int:
     if asked.files != "sweeps":
         texts += [(check_machine, path.read_text(encoding="utf-8")) for path in MACHINES]
     if asked.files != "machines":
-        many = max(1, len(texts))  # sweeps are mutated as often as machines
+        many = max(1, len(texts))  # so that sweep files are chosen as often as machine files
         texts += [(check_sweep, path.read_text(encoding="utf-8")) for path in SWEEPS] * many
     end = time.monotonic() + 60 * asked.minutes
     tried = accepted = 0

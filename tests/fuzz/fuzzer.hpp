@@ -1,18 +1,19 @@
-// The drivers of the fuzzers of readers and decoders. They change valid inputs and give each
-// changed input to a reader. They stop at the first input that the reader neither accepts nor
-// refuses in the right way.
+// Code that drives the fuzzers of readers and decoders. It changes valid inputs and gives each
+// changed input to a reader. It stops at the first input that the reader neither accepts nor
+// refuses with an expected exception.
 //
-// Without libFuzzer the changes are random:
+// Without libFuzzer, the changes are random:
 //
 //   NAME_fuzz [SECONDS [SEED]]    prints how many inputs were tried and how many were accepted
 //   NAME_fuzz --input FILE        tries one input
 //
-// A finding is written to NAME_fuzz-finding in the working folder. A sanitizer ends the process
-// before that. The same seed then finds the input again.
+// A finding is written to NAME_fuzz-finding in the working folder. If a sanitizer ends the process,
+// there is no such file, but the same seed finds the input again.
 //
 // If clang compiles with INTERLACE_SANITIZE=address,undefined,fuzzer-no-link, libFuzzer drives the
-// fuzzers. It prefers inputs that reach code that no earlier input has reached. The command is
-// NAME_fuzz FOLDER [OPTION]..., with the options of libFuzzer. FOLDER gets the sound inputs first.
+// fuzzers. libFuzzer prefers inputs that reach code that no earlier input has reached. The command
+// is NAME_fuzz FOLDER [OPTION]..., with the options of libFuzzer. The program first writes the
+// sound inputs to FOLDER.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +36,8 @@ namespace interlace::fuzz {
 
 class mutation {
  public:
-  // Inserts `words` at random places. The words should occur in the format's texts.
+  // Changes the inputs. Some changes insert one of `words`, which should occur in the format's
+  // texts.
   mutation(std::vector<std::string> inputs, std::vector<std::string> words, std::uint64_t seed)
       : inputs_(std::move(inputs)), words_(std::move(words)), random_(seed) {}
 
@@ -46,7 +48,7 @@ class mutation {
     return input;
   }
   std::size_t below(std::size_t n) { return n == 0 ? 0 : static_cast<std::size_t>(random_() % n); }
-  // Keeps an accepted input, because changes of it can lead to more cases.
+  // Keeps an accepted input. Changes of it can lead to more cases.
   void keep(std::string input) {
     if (inputs_.size() < 200) inputs_.push_back(std::move(input));
   }
@@ -94,18 +96,18 @@ class mutation {
   std::mt19937_64 random_;
 };
 
-// The inputs that a fuzzer tries.
+// The inputs that a fuzzer changes, and the reader that it tests.
 struct target {
   std::vector<std::string> sound;  // inputs that the reader accepts
   std::vector<std::string> words;  // words of the format, if it is a text
-  // Repairs a changed input that a reader would otherwise refuse at once, for example its check
-  // sums. If this function is empty, inputs stay as they are.
+  // Repairs a changed input that a reader would otherwise refuse at once. For example, it corrects
+  // check sums. If this function is empty, inputs stay as they are.
   std::function<std::string(std::string, mutation&)> finish;
-  // Tries an input. The function returns normally, or throws usage_error or model_error. Anything
-  // else is a finding, and so is a call that takes longer than five seconds.
+  // Tries an input. This function must return normally, or throw usage_error or model_error, within
+  // five seconds. Anything else is a finding.
   std::function<void(const std::string&)> read;
 };
-target make_target();  // each fuzzer defines it
+target make_target();  // each fuzzer defines this function
 
 class driver {
  public:
@@ -146,10 +148,10 @@ class driver {
       if (mutate.below(50) == 0) mutate.keep(std::move(input));
     }
     if (taken == 0 || taken == tried) {
-      std::fprintf(stderr, "%s: it tried nothing; give it more time\n", name_.c_str());
+      std::fprintf(stderr, "%s: no input was tried; give more seconds\n", name_.c_str());
       return 1;
     }
-    std::printf("%s: %llu inputs, %llu accepted, the others refused; seed %llu\n", name_.c_str(),
+    std::printf("%s: %llu inputs, %llu accepted, the rest refused; seed %llu\n", name_.c_str(),
                 static_cast<unsigned long long>(tried), static_cast<unsigned long long>(taken),
                 static_cast<unsigned long long>(seed_));
     return 0;
@@ -204,7 +206,7 @@ class driver {
   }
 
   std::string name_;
-  std::string file_;  // path of the file for findings
+  std::string file_;  // the path of the file for findings
   std::string single_;
   double seconds_ = 1;
   std::uint64_t seed_ = 1;
@@ -252,7 +254,7 @@ std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::s
                                     unsigned int seed) {
   const interlace::fuzz::target& what = the_target();
   static interlace::fuzz::mutation mutate(what.sound, what.words, seed);
-  mutate.seed(seed);  // the inputs are copied once
+  mutate.seed(seed);  // the inputs are copied only once, not for each call
   std::string input;
   if (!what.words.empty() && mutate.below(4) == 0) {
     input = mutate.changed(std::string(reinterpret_cast<const char*>(data), size));

@@ -6,7 +6,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 
 std::string line(const std::string& before, const std::string& address) {
   std::string text = "MEMTRACE: CTX 0x00001 - grid_launch_id " + before + " - ";

@@ -6,7 +6,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 
 void try_input(const std::string& input) {
   sim::trace::header h;

@@ -1,5 +1,5 @@
 // Fuzzes the decoder of reply packets, and then the de-coalescer. The first three bytes of an input
-// are the format, that is, the size of a line, the size of a piece and the largest packet.
+// are the format: the size of a line, the size of a piece, and the largest packet.
 #include <random>
 #include <stdexcept>
 
@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 using sim::reply_format;
 using sim::reply_packet;
 
@@ -46,7 +46,8 @@ void try_input(const std::string& input) {
   const std::vector<std::uint8_t> bytes(input.begin() + format_bytes, input.end());
   const reply_format f = format_of(input);
   const reply_packet p = decode_reply(bytes, f);
-  if (encode_reply(p, f) != bytes) throw std::runtime_error("decoded, but encodes to other bytes");
+  if (encode_reply(p, f) != bytes)
+    throw std::runtime_error("the decoded packet does not encode to the same bytes");
   if (!p.coalesced) return;
   sim::reply_decoalescer taker;
   for (std::uint16_t id = 0; id < lines; ++id) {

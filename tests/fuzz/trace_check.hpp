@@ -1,4 +1,4 @@
-// Checks that an accepted input is a valid trace, by writing it to a file and reading the file.
+// Checks that an accepted input gives a valid trace: writes the trace to a file and reads the file.
 #pragma once
 
 #include <sys/mman.h>
@@ -35,7 +35,8 @@ inline void check_conversion(const sim::trace::header& h,
     nothing sink;
     from.read_all(sink, {});
   } catch (const usage_error& error) {
-    throw std::runtime_error(std::string("an accepted input is not a trace: ") + error.what());
+    throw std::runtime_error(std::string("an accepted input does not give a valid trace: ") +
+                             error.what());
   }
 }
 

@@ -1,5 +1,5 @@
 // Fuzzes the reader of trace files in Interlace's format. Most changed files get correct check
-// sums, so that the code after the check of these sums is reached.
+// sums, so that the reader gets past the check of these sums.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 
 namespace {
 
-using namespace interlace;   // NOLINT: a program of its own
+using namespace interlace;   // NOLINT: this file is a whole program
 using namespace sim::trace;  // NOLINT
 
 std::string sound() {
@@ -64,7 +64,7 @@ std::string sound() {
   return bytes;
 }
 
-// Sets correct check sums where the lengths allow it.
+// Sets correct check sums wherever the lengths allow this.
 std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
   if (mutate.below(8) == 0 || file.size() < file_head_bytes) return file;
   auto* bytes = reinterpret_cast<std::uint8_t*>(file.data());
@@ -76,7 +76,7 @@ std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
     std::size_t left = file.size() - at - chunk_head_bytes;
     if (size > left) {
       if (mutate.below(2) == 0) return file;
-      size = left;  // the size is wrong, as if bytes were missing
+      size = left;  // the size of the chunk is too large; the rest of the file becomes the chunk
       put_word(bytes + at + 4, static_cast<std::uint32_t>(size));
     }
     put_word(bytes + at + 12, crc32(crc32(0, bytes + at, 12), bytes + at + chunk_head_bytes, size));

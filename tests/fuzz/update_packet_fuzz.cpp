@@ -1,4 +1,4 @@
-// Fuzzes the plain decoder of update packets, and the functions that kernels call to read such
+// Fuzzes the plain decoder of update packets, and the functions with which kernels read such
 // packets. The first 8 bytes of an input are the number of elements of the array.
 #include <cstring>
 #include <random>
@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace interlace;  // NOLINT: a program of its own
+using namespace interlace;  // NOLINT: this file is a whole program
 using kernel::packed_update;
 
 constexpr std::size_t elements_bytes = 8;
@@ -31,14 +31,14 @@ std::string seeded_input(std::mt19937_64& random) {
   return input.append(bytes.begin(), bytes.end());
 }
 
-// Reads a packet by the functions that kernels call.
+// Reads a packet with the functions that kernels call.
 std::vector<packed_update> read_as_kernels_do(const std::vector<std::uint8_t>& bytes,
                                               std::uint64_t elements) {
   std::vector<kernel::packet_header> room(bytes.size() / kernel::packet_alignment);  // aligned
   std::memcpy(room.data(), bytes.data(), bytes.size());
   const kernel::packet_header h = kernel::get_header(room.data());
   if (h.count != 0 && check_header(h, bytes.size(), elements) != kernel::packet_fault::none)
-    throw std::runtime_error("the plain decoder takes a packet that kernels refuse");
+    throw std::runtime_error("the plain decoder accepts a packet that kernels refuse");
   std::vector<packed_update> updates;
   updates.reserve(h.count);
   for (std::uint64_t k = 0; k < h.count; ++k) {
@@ -57,12 +57,12 @@ void try_input(const std::string& input) {
   const std::vector<std::uint8_t> bytes(input.begin() + elements_bytes, input.end());
   const auto updates = kernel::decode_packet(bytes, elements);
   if (read_as_kernels_do(bytes, elements) != updates)
-    throw std::runtime_error("kernels read other updates than the plain decoder");
+    throw std::runtime_error("kernels read different updates from those of the plain decoder");
   std::vector<kernel::packet_header> room(1);
   std::memcpy(room.data(), bytes.data(), sizeof(kernel::packet_header));
   const kernel::packet_header h = room[0];
   if (kernel::encode_packet(h.base, updates, h.format(), h.tag) != bytes)
-    throw std::runtime_error("decoded, but encodes to other bytes");
+    throw std::runtime_error("the decoded packet does not encode to the same bytes");
 }
 
 }  // namespace

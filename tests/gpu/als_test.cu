@@ -1,4 +1,5 @@
-// Matrix factorisation on GPUs gives the same results as the reference node, by every mechanism.
+// With every mechanism, matrix factorisation on GPUs must give the same results as on the reference
+// node.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,8 +33,8 @@ float unit(std::uint64_t seed, std::uint64_t place) {
   return static_cast<float>(gpu_test::random_at(seed, place) >> 40U) / 16777216.0F;
 }
 
-// For each factor, the error is relative to the factor's largest number. Returns the largest error
-// of all factors.
+// Returns the largest error of all factors. The error of a factor is relative to the factor's
+// largest number.
 double worst(const std::vector<float>& found, const std::vector<float>& expected,
              std::uint32_t rank) {
   double most = 0;
@@ -42,7 +43,7 @@ double worst(const std::vector<float>& found, const std::vector<float>& expected
     double largest = 1e-30;
     for (std::size_t k = first; k < first + rank; ++k) {
       const double e = std::abs(static_cast<double>(found[k]) - static_cast<double>(expected[k]));
-      error = e <= error ? error : e;  // written so that a NaN is kept
+      error = e <= error ? error : e;  // a NaN compares as false and is kept
       largest = std::max(largest, std::abs(static_cast<double>(expected[k])));
     }
     const double relative = error / largest;

@@ -1,9 +1,9 @@
-// The baselines on real GPUs are compared with the host node. They are NCCL with every collective,
-// and unified memory with every hint. The tests run several epochs on poisoned replicas, in graphs
-// and on streams, with devices that are delayed at random.
+// Compares the baselines on real GPUs with the host node. The baselines are NCCL with every
+// collective, and unified memory with every hint. The tests run several epochs on poisoned
+// replicas, in graphs and on streams. Devices are delayed at random.
 //
-// The tests of NCCL need one GPU for each device. They also need libnccl.so.2, whose path
-// INTERLACE_NCCL can give.
+// The tests of NCCL need one GPU for each device. They also need libnccl.so.2. The variable
+// INTERLACE_NCCL may state its path.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -25,12 +25,13 @@ using kernel::memory_hint;
 
 constexpr std::uint32_t lanes = 128;
 
-// Each element becomes a mix of two old values, as the element's device sees them: its own value
-// and that of a distant element.
+// Each element becomes a mix of two old values that the element's device sees: the value of the
+// element itself, and the value of a distant element.
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // For each element, the index of the distant element, to which this device subscribes.
+  // For each element, the index of its distant element. This device subscribes to the distant
+  // element.
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -103,7 +104,7 @@ struct problem {
   }
 };
 
-// The arrays and kernels of the problem on a node.
+// The arrays and kernels of a problem on a node.
 template <class Node>
 struct iteration {
   Node& node;
@@ -133,7 +134,7 @@ struct iteration {
   }
 };
 
-// The elements after `epochs` epochs, computed in the same way as by mixer. (Kernels of this file
+// Returns the elements after `epochs` epochs, with the arithmetic of `mixer`. (Kernels of this file
 // cannot run on the CPU.)
 std::vector<std::uint32_t> reference(const problem& p, std::uint32_t devices,
                                      std::uint32_t epochs) {
@@ -170,7 +171,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
   iteration<cuda::node> work(node, p, options);
   cuda::run_options how;
   how.graph = graph;
-  how.repetitions = 3;  // launches the graph several times from the same start
+  how.repetitions = 3;  // launches the graph three times from the same state
   for (std::uint32_t r = 0; r < runs; ++r) {
     std::uint32_t epoch = r * epochs;
     const auto result = node.run(
@@ -190,7 +191,7 @@ void run_and_compare(std::uint32_t devices, const problem& p, const kernel::regi
       std::none_of(node.remarks().begin(), node.remarks().end(), [](const std::string& remark) {
         return remark.find("was not captured") != std::string::npos;
       });
-  // Everything except a prefetch of managed memory can be in a graph.
+  // Everything except a prefetch of managed memory can be captured in a graph.
   if (graph && options.hint != memory_hint::read_mostly) {
     EXPECT_TRUE(captured) << node.remarks().back();
   }
@@ -256,8 +257,8 @@ TEST(nccl, says_its_version_and_that_multicast_is_off) {
                                         "(NCCL_NVLS_ENABLE=0)");
 }
 
-// In a run with an event after each part of an epoch, each device's timeline shows the NCCL call as
-// a bar between the device's kernel and the next kernel.
+// In a run with an event after each part of an epoch, the timeline of each device shows the NCCL
+// call as a bar between the device's kernel and the next kernel.
 TEST(nccl, stands_in_the_timeline) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   cuda::node node(options_for(2));
@@ -284,7 +285,7 @@ TEST(nccl, stands_in_the_timeline) {
   EXPECT_EQ(bars, 4U);
 }
 
-// One exchange has regions with several mechanisms, and a reduction.
+// One exchange has a reduction, and regions with several mechanisms.
 TEST(nccl, stands_beside_other_mechanisms) {
   if (const std::string reason = without_nccl(2); !reason.empty()) GTEST_SKIP() << reason;
   const std::uint32_t devices = without_nccl(4).empty() ? 4 : 2;

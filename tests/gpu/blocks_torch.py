@@ -2,10 +2,10 @@
 
     python tests/gpu/blocks_torch.py
 
-It checks lists of rows in host memory and on the GPU, both directions, addresses in many
+The script checks lists of rows in host memory and on the GPU, both directions, addresses in many
 allocations at all alignments, captured graphs, pageable memory, each way to copy a batch, and calls
-that must be refused. It prints a line for each check; exit code 1 if anything is wrong, 77 where
-there is no GPU.
+that must be refused. It prints a line for each check. The exit code is 1 if a check fails, and 77
+if there is no GPU.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Checks:
             with self.torch.cuda.graph(graph):
                 way = self.copy(self.cache, self.pool, dst_rows=to, src_rows=source)
             wanted = to.copy(), source.copy()
-            to[:] = source[:] = 0  # the graph has its own lists
+            to[:] = source[:] = 0  # the graph has its own copies of the lists
             right = True
             for _ in range(3):
                 self.pool.add_(1)

@@ -1,5 +1,5 @@
 // Collectives on real GPUs, by every executor and in captured graphs. Every block must be in its
-// place and every sum must be right, in the order of the caller's stream.
+// place and every sum must be right. Collectives must keep the order of the caller's stream.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -46,7 +46,7 @@ class page_locked {
   std::uint64_t bytes_;
 };
 
-// One participant on each GPU. A participant has the data that it sends and receives, on the GPU
+// One participant on each GPU. Each participant has the data that it sends and receives, on its GPU
 // and in host memory.
 class participants {
  public:
@@ -184,7 +184,7 @@ TEST(collective, captured_collectives_run_in_the_callers_graph_again_and_again) 
   }
 }
 
-// A type of elements, and the type in which the host combines such elements.
+// A type of elements, and the type with which the host combines them.
 template <class T>
 struct element {
   using as = std::conditional_t<std::is_integral_v<T>, T, double>;
@@ -198,7 +198,8 @@ struct element {
   }
   static as value(T one) { return one; }
 };
-// 16-bit numbers are small multiples of a quarter, so that all sums of up to 16 numbers are exact.
+// The 16-bit numbers are small multiples of a quarter, so that all sums of up to 16 numbers are
+// exact.
 template <class T>
 struct short_element {
   using as = double;
@@ -225,8 +226,8 @@ As combine(reduce_by by, As a, As b) {
   }
 }
 
-// One participant on each GPU. A participant has its summands and results on the GPU and in host
-// memory.
+// One participant on each GPU. Each participant has its summands and its results, on its GPU and in
+// host memory.
 template <class T>
 class summands {
  public:
@@ -258,8 +259,8 @@ class summands {
       std::memset(received_[gpu]->data, 0xA5, bytes());
     }
   }
-  // Enqueues a delayed write of the summands, the all-reduce, and a read of the results. A wrong
-  // order then gives wrong results.
+  // Enqueues a delayed write of the summands, the all-reduce, and a read of the results. If these
+  // run in another order, the results are wrong.
   void enqueue(copier& with, reduced_type type, reduce_by by, cudaStream_t stream) const {
     hold<<<1, 1, 0, stream>>>(200'000);
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu) {
@@ -271,7 +272,7 @@ class summands {
     for (std::size_t gpu = 0; gpu < send_.size(); ++gpu)
       copy(received_[gpu]->data, receive_[gpu], stream);
   }
-  // The number of elements that differ from the host's results. The host computes in double
+  // Returns the number of elements that differ from the host's results. The host computes in double
   // precision unless the elements are integers.
   std::uint64_t wrong(reduce_by by) const {
     using as = typename element<T>::as;
@@ -311,7 +312,7 @@ class summands {
 
   std::uint64_t count_;
   std::vector<void*> send_;
-  std::vector<void*> receive_;  // same as the send buffers, if results replace summands
+  std::vector<void*> receive_;  // the send buffers, if the results replace the summands
   std::vector<std::unique_ptr<page_locked>> sent_;
   std::vector<std::unique_ptr<page_locked>> received_;
 };

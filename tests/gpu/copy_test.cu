@@ -1,5 +1,5 @@
 // Copies over several paths on real GPUs. Every byte must arrive, for every direction and size, in
-// the order of the caller's streams. Delays reveal a missing wait.
+// the order of the caller's streams. Delays make a missing wait visible.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ using gpu_test::random_at;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
 constexpr std::uint8_t poison = 0xA5;
-// The number of bytes next to a destination, which must not change.
+// The number of bytes before and after a destination that must not change.
 constexpr std::uint64_t margin = 4096;
 constexpr int host = copy_through_host;
 
@@ -37,8 +37,7 @@ __device__ std::uint8_t byte_at(std::uint64_t seed, std::uint64_t place) {
   return static_cast<std::uint8_t>(random_at(seed, place / 8) >> (place % 8 * 8));
 }
 
-// Fills memory. The seed is in memory, so that a second launch of a graph can write different
-// values.
+// Fills memory. The seed is in memory, so a second launch of a graph can write different values.
 __global__ void fill(std::uint8_t* data, std::uint64_t bytes, const std::uint64_t* seed,
                      std::uint64_t salt, std::uint64_t delay_ns) {
   if (delay_ns != 0) gpu_test::wait_ns(delay_ns);
@@ -111,8 +110,8 @@ class user {
         own_stream_(own_stream),
         source_(from, bytes + 2 * margin),
         target_(to, bytes + 2 * margin) {
-    // The kernels that fill and check memory run on the GPU at an end of the copy. If both ends are
-    // GPUs, the kernels run on one of them and need peer access to the other one.
+    // The kernels that fill and check memory run on a GPU that is the source or the destination of
+    // the copy. If both are GPUs, the kernels run on one of them and need peer access to the other.
     const cuda::current_device on(gpu_);
     if (from != host && to != host) cuda::enable_peer_access({from, to});
     INTERLACE_CUDA_CHECK(cudaMalloc(&seed_, sizeof(*seed_)));
@@ -143,8 +142,8 @@ class user {
     const cuda::current_device on(gpu_);
     INTERLACE_CUDA_CHECK(cudaMemcpy(seed_, &seed, sizeof(seed), cudaMemcpyHostToDevice));
   }
-  // Poisons the destination, fills the source after a delay, copies and compares. All of this is on
-  // the stream.
+  // Enqueues all of the following on the stream: poisons the destination, fills the source after a
+  // delay, copies and compares.
   void enqueue(copier& by, std::uint64_t bytes, std::uint64_t from_offset, std::uint64_t to_offset,
                std::uint64_t salt, std::uint64_t delay_ns, cudaStream_t check_on = nullptr,
                cudaStream_t fill_on = nullptr, bool fill_apart = false) {
@@ -192,7 +191,7 @@ copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
   copy_options options;
   options.executor = executor;
   options.threshold_bytes = threshold;
-  options.traffic_file = "";  // the copiers of a test do not see each other's messages
+  options.traffic_file = "";  // so the copiers of a test do not see each other's messages
   copier made(options);
   made.prepare();
   return made;
@@ -247,7 +246,7 @@ TEST(copy, every_size_and_direction_arrives_whole_and_in_stream_order) {
     for (const auto& way : directions()) {
       user one(way.first, way.second, 256 * mebi + 512);
       for (const std::uint64_t bytes : sizes)
-        // In these rounds, graphs are made, then changed, and then reused unchanged.
+        // The rounds first make graphs, then change them, and then reuse them unchanged.
         for (int repeat = 0; repeat < 3; ++repeat) {
           const std::uint64_t from = repeat == 0 ? 0 : random() % 512;
           const std::uint64_t to = repeat == 0 ? 0 : random() % 512;
@@ -289,8 +288,8 @@ TEST(copy, windows_of_messages_on_many_streams_overlap_and_arrive) {
   }
 }
 
-// Runs eight threads. Each makes four users in turn, and each user makes twelve copies. `pick`
-// chooses the memories of a user.
+// Runs eight threads. Each thread makes four users, one after another. Each user makes twelve
+// copies. `pick` chooses the two memories of a user.
 template <class Pick>
 void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   std::vector<std::string> failures(8);
@@ -316,8 +315,8 @@ void copy_by_threads(copier& by, copy_executor executor, const Pick& pick) {
   for (const std::string& failure : failures) EXPECT_EQ(failure, "");
 }
 
-// All messages first go in one direction, over several paths. Then they go in all directions, and
-// avoid each other's links.
+// First, all messages go in one direction, over several paths. Then messages go in all directions
+// at the same time, and avoid each other's links.
 TEST(copy, threads_copy_in_one_direction_and_in_all_at_once) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -353,14 +352,15 @@ TEST(copy, messages_to_all_gpus_leave_each_gpu_its_own_link) {
       for (std::size_t at = 0; at < count; ++at) users[at]->enqueue(by, bytes, 0, 0, ++salt, 0);
       for (std::size_t at = 0; at < count; ++at) ASSERT_EQ(users[at]->wrong(), 0U);
     };
-    // In the first rounds, plans and staging memory are made, and the messages meet.
+    // In the first rounds, the copier makes plans and staging memory, and sees that the messages
+    // overlap.
     for (int turn = 0; turn < 6; ++turn) round(users.size());
     const copy_statistics before = by.statistics();
     EXPECT_GT(over_paths(before), 0U);
     for (int turn = 0; turn < 5; ++turn) round(users.size());
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
     EXPECT_EQ(by.statistics().direct, before.direct + 5 * users.size());
-    // After this time, a message that is alone has all links again.
+    // After this time, a message that does not overlap with others has all links again.
     std::this_thread::sleep_for(std::chrono::milliseconds(700));
     for (int turn = 0; turn < 3; ++turn) round(1);
     EXPECT_EQ(over_paths(by.statistics()), over_paths(before) + 3);
@@ -390,8 +390,7 @@ TEST(copy, the_legacy_default_stream_keeps_its_order_with_blocking_streams) {
   }
 }
 
-// A file holds a number that each process increases. This function waits until the number is
-// `count`.
+// A file holds a number that each process increases. Waits until the number is `count`.
 void wait_for_all(const std::string& file, std::uint32_t count) {
   FILE* opened = std::fopen(file.c_str(), "r+");
   ASSERT_NE(opened, nullptr);
@@ -410,8 +409,8 @@ void wait_for_all(const std::string& file, std::uint32_t count) {
 
 constexpr std::uint32_t processes = 2;
 
-// While the other process also copies to this process's GPU, all messages to this GPU must be
-// direct.
+// The other process also copies to this process's GPU. During this time, all messages to this GPU
+// must be direct.
 void copy_beside_another_process(int gpu, const std::string& folder) {
   constexpr std::uint64_t bytes = 64 * mebi;
   load_kernels();
@@ -435,7 +434,7 @@ void copy_beside_another_process(int gpu, const std::string& folder) {
   run_until(begin + std::chrono::milliseconds(800));
   EXPECT_EQ(over_paths(by.statistics()), over_paths(before));
   EXPECT_GT(by.statistics().direct, before.direct + 20);
-  // From here on, a message that is alone has all links again.
+  // From here on, a message that does not overlap with others has all links again.
   wait_for_all(folder + "/ended", processes);
   if (gpu != 0) return;
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -481,10 +480,10 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
   std::filesystem::remove_all(folder);
 }
 
-// CUDA orders the default stream and blocking streams without events. On such a stream, the
-// executors enqueue work that changes nothing, before they record an event and after they make the
-// stream wait. With this work, events also keep the order of the other streams. The test prints
-// which orders hold without this work.
+// CUDA orders the default stream and blocking streams without events. On these streams, the
+// executors enqueue work that changes nothing: before they record an event, and after they make the
+// stream wait for an event. Because of this work, events also keep CUDA's order between these
+// streams. The test prints which orders hold without this work.
 class promise {
  public:
   promise() : on_(0) {
@@ -543,12 +542,12 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
       bool recorded = true;
       bool waited = true;
       for (int turn = 0; turn < 5; ++turn) {
-        one.clear();  // tests whether an event on `last` is recorded after the work of `first`
+        one.clear();  // does an event on `last` come after the work of `first`?
         one.write_late(first);
         if (work) one.work(last);
         one.behind(one.apart, last);
         recorded = one.sees(one.apart) && recorded;
-        one.clear();  // tests whether `last` also waits for that for which `first` waits
+        one.clear();  // does `last` also wait for what `first` waits for?
         one.write_late(one.apart);
         one.behind(first, one.apart);
         if (work) one.work(first);
@@ -564,7 +563,7 @@ TEST(copy, work_makes_default_and_blocking_streams_wait_for_each_other) {
     }
 }
 
-// One stream writes the source. The copy's stream waits for that stream without an event.
+// One stream writes the source. The stream of the copy waits for that stream without an event.
 TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -588,7 +587,7 @@ TEST(copy, work_of_blocking_streams_is_over_before_a_copy_of_the_default_stream)
   }
 }
 
-// Memory that is freed and allocated again can get the same address.
+// Memory that is freed and allocated again can have the same address.
 TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
@@ -610,7 +609,7 @@ TEST(copy, memory_that_comes_again_at_the_same_address_is_copied) {
 TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   load_kernels();
-  // With fewer bytes, a message between GPUs would be a single copy.
+  // A smaller message between GPUs would be a single copy.
   constexpr std::uint64_t bytes = 96 * mebi + 5;
   for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeRelaxed})
     for (const auto& way : directions()) {
@@ -629,7 +628,7 @@ TEST(copy, captured_copies_run_in_the_callers_graph_again_and_again) {
       for (std::uint64_t launch = 1; launch <= 3; ++launch) {
         one.set_seed(launch * 1000);
         INTERLACE_CUDA_CHECK(cudaGraphLaunch(executable, one.stream()));
-        // This copy is not captured and runs at the same time as the graph.
+        // The capture does not include this copy. It runs at the same time as the graph.
         one.enqueue(by, bytes / 2, 0, 0, 3, 0);
         EXPECT_EQ(one.wrong(), 0U) << text(way, bytes, copy_executor::automatic);
       }
@@ -666,7 +665,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   INTERLACE_CUDA_CHECK(cudaFree(managed));
 }
 
-// Memory of a pool, to which peers may or may not have access.
+// Memory of a pool. Peers have access to it in one case, and no access in the other.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;
@@ -695,8 +694,8 @@ TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
     by.copy_async(back.data, data, bytes, stream);
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));
     EXPECT_TRUE(std::equal(back.data, back.data + bytes, pinned.data));
-    // The sending GPU makes the copies. It can write to the memory of a relay, but no relay can
-    // access its memory.
+    // The sending GPU makes the copies. It can write to the memory of a relay. If the pool is not
+    // shared, no relay can access the memory of the sending GPU.
     EXPECT_EQ(over_paths(by.statistics()), shared ? 2U : 1U);
     INTERLACE_CUDA_CHECK(cudaFreeAsync(data, stream));
     INTERLACE_CUDA_CHECK(cudaStreamSynchronize(stream));

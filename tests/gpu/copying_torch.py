@@ -2,11 +2,13 @@
 
     python tests/gpu/copying_torch.py [--seconds 75] [--seed 1]
 
-By default, by streams and by graphs, each in a process of its own: all dtypes, streams, captures,
-NumPy over page-locked and other memory, all directions, order on two GPUs, memory that is freed at
-once, threads, then random sizes and offsets until the time is over. Every destination holds
-something else before, and the bytes around what is copied must stay. PyTorch moves the bytes that
-are compared. Prints counts; exit code 1 if anything is wrong, 77 where there is no GPU.
+Three processes make the checks: one with the defaults, one with streams, and one with graphs. Each
+process checks all dtypes, streams, captures, NumPy over page-locked and other memory, all
+directions, order on two GPUs, memory that is freed at once, and threads. It then copies random
+sizes at random offsets until the time is over. Every destination has other contents before the
+copy, and the bytes around the copied bytes must not change. PyTorch moves the bytes for the
+comparison. The script prints counts. The exit code is 1 if a check fails, and 77 if there is no
+GPU.
 """
 
 from __future__ import annotations
@@ -48,12 +50,12 @@ class Checks:
     # --- memory -----------------------------------------------------------------------------------
 
     def content(self, size: int) -> Any:
-        """Random bytes in ordinary memory."""
+        """Return random bytes in pageable host memory."""
         generator = self.torch.Generator().manual_seed(self.random.getrandbits(60))
         return self.torch.randint(0, 256, (size,), dtype=self.torch.uint8, generator=generator)
 
     def memory(self, place: Place, bytes_: Any) -> Any:
-        """Bytes at a place, which are there for any stream."""
+        """Return bytes at a place, ready for use on any stream."""
         if place is None:
             return bytes_.clone().pin_memory()
         made = bytes_.to(f"cuda:{place}")
@@ -119,7 +121,9 @@ class Checks:
             self.same(f"{name} to the host", back, wanted)
 
     def streams(self) -> None:
-        """Streams may be None, PyTorch's streams or numbers, also of a GPU that is not current."""
+        """Check that streams may be None, PyTorch's streams or numbers, even if another GPU is
+        current.
+        """
         torch = self.torch
         for gpu in range(self.gpus):
             with torch.cuda.device(gpu):
@@ -150,7 +154,7 @@ class Checks:
                     self.same(f"the current stream of gpu{gpu}", back, wanted)
 
     def order(self) -> None:
-        """A copy runs after earlier work on its stream, and before later work."""
+        """Check that a copy runs after earlier work on its stream, and before later work."""
         torch = self.torch
         elements = 8 * MIB
         for gpu in range(self.gpus):
@@ -178,7 +182,9 @@ class Checks:
                     )
 
     def two_gpus(self) -> None:
-        """Without a stream, both GPUs' current streams are in order, as with Tensor.copy_."""
+        """Without a stream, a copy keeps the order of both GPUs' current streams, as Tensor.copy_
+        does.
+        """
         torch = self.torch
         for source in range(self.gpus):
             for target in range(self.gpus):
@@ -188,19 +194,19 @@ class Checks:
                 into = torch.full_like(given, -2, device=f"cuda:{target}")
                 self.wait()
                 for turn in range(3):
-                    for _ in range(20):  # the source is late
+                    for _ in range(20):  # these additions delay the source
                         given.add_(1)
                     self.copy(into, given)
                     wanted = 20 * (turn + 1)
                     what = f"order of gpu{source} and gpu{target}"
                     right = (into == wanted).all()
-                    given.add_(1000)  # after the copy
+                    given.add_(1000)  # this must run after the copy
                     given.sub_(1000)
                     self.expect(what, bool(right))
                     into.fill_(-2)
 
     def freed(self) -> None:
-        """A copy reads page-locked memory before its next owner gets it."""
+        """Check that a copy reads page-locked memory before another owner gets the memory."""
         torch = self.torch
         into = self.poisoned(0, 64 * MIB)
         for turn in range(4):
@@ -228,7 +234,7 @@ class Checks:
                 self.copy(back, there)
                 self.wait()
                 graph = torch.cuda.CUDAGraph()
-                # PyTorch's own stream for captures is one of the GPU that captured first.
+                # PyTorch's default stream for captures belongs to the GPU that captured first.
                 with torch.cuda.graph(graph, stream=torch.cuda.Stream(gpu)):
                     self.copy(there, host)
                     there.add_(1)
@@ -350,7 +356,7 @@ class Checks:
         self.copy(on_gpu[:0], host[:0])
 
     def random_copy(self, most: int, stream: Any = None) -> None:
-        """A part of an array to a part of another; no other byte changes."""
+        """Copy a part of an array to a part of another. No other byte may change."""
         source, target = self.random.choice(list(self.pairs()))
         size = int(most ** self.random.uniform(0.3, 1))
         begin, at = self.random.randrange(300), self.random.randrange(300)
@@ -383,7 +389,7 @@ CHECKS: list[Callable[[Checks], None]] = [
 
 
 def work(seed: int, seconds: float) -> int:
-    """The checks in this process; its last line is what it found."""
+    """Run the checks in this process. The last line is what they found."""
     import torch
 
     from interlace.runtime import copying

@@ -1,4 +1,4 @@
-// Litmus tests of the ring with credits. A million messages go between a kernel and the host, and
+// Litmus tests of the ring with credits. A million messages go from a kernel to the host, or
 // between blocks of a kernel. Each message has several plain words. Rings of two slots wrap all the
 // time.
 #include <cuda_runtime.h>
@@ -19,9 +19,9 @@ namespace {
 
 using kernel::credit_ring;
 
-constexpr std::uint32_t words = 32;  // number of words of a message, one for each lane
+constexpr std::uint32_t words = 32;  // number of words in a message, one for each lane
 constexpr std::uint32_t rings = 16;
-constexpr std::uint64_t messages = 1'000'000 / rings;  // number of messages of each ring
+constexpr std::uint64_t messages = 1'000'000 / rings;  // number of messages in each ring
 constexpr std::uint64_t deadline_ns = 20'000'000'000;
 
 __host__ __device__ std::uint64_t word_of(std::uint64_t ring, std::uint64_t ticket,
@@ -110,7 +110,7 @@ __global__ void both_ends(const credit_ring* all, std::uint64_t* data, std::uint
 
 class made_rings {
  public:
-  // Makes rings. Their words and data are in `place`, and their tickets are on the GPU.
+  // Makes the rings. The words and data of the rings are at `place`. Their tickets are on the GPU.
   made_rings(std::uint64_t* place, std::uint64_t slots) {
     auto* const tickets = static_cast<std::uint64_t*>(memory_.take(0, rings * 8));
     INTERLACE_CUDA_CHECK(cudaMemset(tickets, 0, rings * 8));

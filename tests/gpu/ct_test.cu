@@ -1,5 +1,5 @@
-// Tomographic reconstruction on GPUs gives the same results as the reference node, by every
-// mechanism.
+// With every mechanism, tomographic reconstruction on GPUs must give the same results as on the
+// reference node.
 #include <algorithm>
 #include <cmath>
 #include <compare>
@@ -46,7 +46,8 @@ struct scan {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = unit(2, i);
     return values;
   }
-  // The curvature is larger than any sum of lengths, weights and rays, so that no value grows.
+  // The curvature is larger than any sum of lengths, weights and rays, so no value grows without
+  // bound.
   std::vector<float> curvature() const {
     return std::vector<float>(std::size_t{size} * size, 3.0F * static_cast<float>(angles * size));
   }
@@ -67,7 +68,7 @@ run::request request_of() {
   return asked;
 }
 
-// The reference is computed with one device. It serves all numbers of devices.
+// Returns the result of the reference node with one device. It serves for all numbers of devices.
 std::vector<float> reference_of(const scan& s) {
   const auto measured = s.measured();
   const auto weights = s.weights();
@@ -77,10 +78,10 @@ std::vector<float> reference_of(const scan& s) {
   return run::on_host(problem_of(s, measured, weights, curvature), asked).values[0];
 }
 
-// Some sizes are multiples of a tile, and others are not. Some angles have fewer rays than a block,
-// and others have more. Some subsets have few angles, and others have many. In the first images of
-// size 301, lanes have one pixel because there are few pixels. On one GPU with 132 multiprocessors,
-// lanes have two and four pixels in the last images.
+// Some sizes are multiples of a tile, and some are not. Some angles have fewer rays than a block,
+// and some have more. Some subsets have few angles, and some have many. In the first images of size
+// 301, each lane has one pixel, because there are few pixels. In the last images, each lane has two
+// or four pixels on one GPU with 132 multiprocessors.
 TEST_P(ct_test, equals_the_reference_node) {
   const std::uint32_t devices = GetParam();
   const auto scans = {scan{64, 72, 2}, scan{301, 36, 3}, scan{301, 36, 1}, scan{500, 6, 3},
@@ -130,7 +131,7 @@ TEST_P(ct_test, equals_the_reference_node) {
       for (std::size_t j = 0; j < first.size(); ++j) {
         const double error =
             std::abs(static_cast<double>(first[j]) - static_cast<double>(expected[j]));
-        worst = error <= worst ? worst : error;  // written so that a NaN is kept
+        worst = error <= worst ? worst : error;  // a NaN compares as false and is kept
       }
       EXPECT_LE(worst, 1e-5 * largest) << "size " << size;
     }

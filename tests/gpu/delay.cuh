@@ -1,4 +1,4 @@
-// Delays in tests, which reveal a missing wait.
+// Delays in tests. They make a missing wait visible.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ __device__ inline void wait_ns(std::uint64_t nanoseconds) {
   } while (now - begin < nanoseconds);
 }
 
-// Delays the work that follows in its stream.
+// A kernel that delays later work on its stream.
 struct delay {
   static constexpr std::uint32_t threads = 32;
   std::uint64_t nanoseconds;

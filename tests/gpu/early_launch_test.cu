@@ -1,5 +1,5 @@
-// Kernels are launched before their predecessors have ended. The tests have chains of short
-// kernels. Each kernel reads what other blocks of its predecessor wrote, and one block is slow.
+// Kernels that are launched before the previous kernels have ended. The tests have chains of short
+// kernels. Each kernel reads what other blocks of the previous kernel wrote, and one block is slow.
 #include "cuda/early_launch.hpp"
 
 #include <string>
@@ -40,7 +40,7 @@ struct turned {
   }
 };
 
-// Sets elements to the values of another device in the same place, plus one in each step.
+// Sets each element to the value that another device has in the same place, plus one for each step.
 struct filled {
   static constexpr std::uint32_t threads = 256;
   replicated<std::uint32_t> data;
@@ -67,15 +67,15 @@ struct filled {
 __global__ void any_kernel() {}
 
 // Whether this program's kernels are launched early on these devices. Code for a compute capability
-// below 9.0 is not launched early. This is also true for the PTX of such a build on a newer GPU.
+// below 9.0 is not launched early, not even if a newer GPU compiles its PTX.
 bool launches_early(std::uint32_t devices) {
   cudaFuncAttributes loaded{};
   if (cudaFuncGetAttributes(&loaded, any_kernel) != cudaSuccess) return false;
   return cuda::awaits_prerequisites(loaded) && gpu_test::gpus_here() >= devices;
 }
 
-// The parameters are numbers of devices and elements. With some, all blocks run at once. With
-// others, there are many more blocks.
+// The parameters are the number of devices and the number of elements. With few elements, all
+// blocks run at the same time. With many, there are far more blocks than can run.
 class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
   void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }
@@ -128,7 +128,7 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
         },
         o);
     EXPECT_TRUE(node.remarks().empty()) << node.remarks().front();
-    // All kernels and exchanges are early, except the first of each device.
+    // Every kernel and every exchange is early, except the first one of each device.
     const std::uint64_t early = node.devices() * (steps + steps / 5 - 1);
     EXPECT_EQ(node.early_launches(), graph && launches_early(node.devices()) ? early : 0);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {
@@ -141,13 +141,13 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
   }
 }
 
-// A launch that does not come directly after a kernel of the node is not early. `filled` reads what
-// a peer wrote before the exchange. `filled` may start early after the exchange. A kernel in
-// between alternates with `filled`.
+// A launch is early only if it directly follows a kernel of the node. `filled` reads what a peer
+// wrote before the exchange, so it may start early only after an exchange by kernels. Another
+// kernel alternates with `filled`.
 TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
-  constexpr std::uint64_t between = steps / 2;  // number of kernels in between, for each device
+  constexpr std::uint64_t between = steps / 2;  // number of other kernels, for each device
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
       {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges are early, too
       {mechanism::bulk_copy, steps + between - 1},  // all kernels except the first are early
@@ -187,8 +187,8 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   }
 }
 
-// Blocks that wait for the exchange of one device must not keep another device's blocks off the
-// same GPU.
+// On a GPU with several devices, blocks that wait in the exchange of one device must not keep away
+// the blocks of another device.
 TEST(early_launch, does_not_happen_if_a_gpu_has_several_devices_or_nodes) {
   INTERLACE_NEED_GPUS(1);
   EXPECT_EQ(cuda::early_devices({0}), 1U);

@@ -1,5 +1,5 @@
 // Exchanges between GPUs, with every mechanism and subscription. Each epoch has new random data on
-// poisoned buffers. Devices are delayed at random, which reveals a missing wait.
+// poisoned buffers. Random delays of devices make a missing wait visible.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -21,14 +21,14 @@ constexpr mechanism mechanisms[] = {mechanism::bulk_copy, mechanism::split,
 constexpr std::uint32_t lanes = 128;
 constexpr std::uint32_t epochs = 50;
 
-// The value of an element in an epoch, which every device can compute.
+// Returns the value of an element in an epoch. Every device can compute this value.
 INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t seed, std::uint64_t epoch,
                                              std::uint64_t element) {
   return static_cast<std::uint32_t>(random_at(seed + epoch, element));
 }
 
 // Compares the front with the values of the previous epoch, in all elements that this device owns
-// or to which it subscribes. Writes the values of this epoch to its own part.
+// or to which it subscribes. Writes the values of this epoch to the device's own part.
 struct step {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -138,8 +138,8 @@ struct harness {
       }
       node.launch(d, step{node.view(data, d), mismatches[d], visible[d], begin, end, seed, epoch},
                   {blocks, lanes, 0}, data, kernel::block_mapping::contiguous(begin, lanes, end));
-      // There is another delay after the kernel, so that the exchange of an early device waits
-      // longest.
+      // Another delay after the kernel makes some devices late, so the exchange of an early device
+      // waits longest.
       if (delays && random_at(seed ^ 0x1234, epoch * 16 + d) % 4 == 0) {
         node.launch(d, delay{random_at(seed ^ 1, epoch * 16 + d) % 100'000},
                     {1, delay::threads, 0});
@@ -177,7 +177,7 @@ TEST_P(exchange_test, fifty_epochs_with_random_delays) {
         o);
     EXPECT_GT(result.time_s, 0);
     EXPECT_LT(result.time_s, 10);
-    // A graph with many waits takes long to enqueue. The node's remarks must say so.
+    // A graph with many waits takes long to enqueue. The remarks of the node must say so.
     if (c.how != mechanism::copy_engine) {
       EXPECT_TRUE(h.node.remarks().empty()) << h.node.remarks().front();
     }
@@ -203,7 +203,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Outside of `run`, all work is enqueued at once, and the download waits for it.
+// Outside of `run`, the calls enqueue all work at once, and the download waits for this work.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);
@@ -211,8 +211,8 @@ TEST_P(runs_test, works_outside_of_run) {
   h.expect_epoch(20);
 }
 
-// The graph is launched again from its initial state. Some graphs have an odd number of exchanges,
-// after which the buffers have swapped.
+// Launches a graph again from its initial state. Some graphs have an odd number of exchanges. After
+// these graphs, the buffers are swapped.
 TEST_P(runs_test, repeats_a_graph) {
   INTERLACE_NEED_GPUS(GetParam());
   for (const mechanism how : mechanisms) {
@@ -255,7 +255,7 @@ TEST_P(runs_test, details_add_up) {
   }
   EXPECT_GE(epochs_s, result.copy_s);
   EXPECT_LE(epochs_s, result.time_s * 1.01);
-  // There are two epochs. In each epoch, a device has a kernel, a copy to each peer and an
+  // There are two epochs. In each epoch, each device has a kernel, a copy to each peer, and an
   // exchange.
   EXPECT_EQ(result.timeline.size(), GetParam() * 2U * (1U + (GetParam() - 1) + 1U));
   for (const auto& e : result.timeline) {
@@ -284,13 +284,13 @@ INTERLACE_HOST_DEVICE std::uint32_t small_integer(std::uint64_t seed, std::uint6
   return static_cast<std::uint32_t>(random_at(seed, place) % 1000);
 }
 
-// Each lane contributes to one element. The contributions are integers, so the sum is exact in any
-// order and type.
+// Each lane contributes to one element. The contributions are integers, so the sum is exact for
+// every order and type.
 template <class T, combine Op>
 struct contribute {
   static constexpr std::uint32_t threads = lanes;
   reduced<T, Op> target;
-  local<T> seen;  // values that the front had before
+  local<T> seen;  // the values that the front had before this kernel
   std::uint64_t seed;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -373,8 +373,8 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// These sums depend on the order of the additions. In any order, all devices must get the same
-// bits.
+// The value of such a sum depends on the order of the additions. All devices must get the same
+// bits, whatever the order is.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;
@@ -477,7 +477,7 @@ TEST(failure_test, a_device_that_does_not_come_is_named) {
     EXPECT_NE(message.find("GPU 0 waited 0.2 s at exchange 1 (reduction 0) for GPU 1"),
               std::string::npos)
         << message;
-    // The node stays unusable after the failure, and says why in one sentence.
+    // After the failure, the node stays unusable and says why in one sentence.
     EXPECT_THROW(node.run([] {}), device_error);
     EXPECT_THROW((void)node.front(total, 0), device_error);
   }
@@ -505,13 +505,13 @@ TEST(failure_test, wrong_use_is_refused) {
   EXPECT_THROW(node.run([&] { (void)node.download(array); }), model_error);
   EXPECT_THROW(node.run([&] { throw usage_error("from within"); }), usage_error);
   EXPECT_THROW((void)node.allocate<float>(0, std::uint64_t{1} << 50U), device_error);
-  // None of these errors has made the node unusable.
+  // None of these errors may make the node unusable.
   node.run([&] { node.launch(0, delay{1}, {1, 32, 0}); });
-  // The memory is still poisoned.
+  // No kernel has written, so the memory is still poisoned.
   for (const float x : node.download(array)) EXPECT_TRUE(std::isnan(x));
 }
 
-// Writes the successor of the front's value to the back.
+// Writes the value of the front plus one to the back.
 struct count_up {
   static constexpr std::uint32_t threads = 32;
   replicated<std::uint32_t> data;
@@ -538,7 +538,7 @@ TEST(failure_test, a_run_that_is_not_launched_leaves_regions_as_they_were) {
   EXPECT_EQ(node.front(data, 0)[0], 6U);
   const auto refused = [&] {
     epoch();
-    // Asks for more shared memory than any GPU has.
+    // This launch asks for more shared memory than any GPU has.
     node.launch(0, delay{1}, {1, delay::threads, 1 << 20});
   };
   EXPECT_THROW(node.run(refused), device_error);

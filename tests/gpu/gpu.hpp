@@ -26,33 +26,33 @@ inline std::uint32_t gpus_here() {
   }
 }
 
-// With INTERLACE_TEST_SHARED_GPU=1, several devices share each GPU (interlace/cuda/shared_gpu.hpp).
-// Everything except speed can then be tested with fewer GPUs.
+// If INTERLACE_TEST_SHARED_GPU is 1, several devices share each GPU
+// (interlace/cuda/shared_gpu.hpp). Fewer GPUs then suffice to test everything except speed.
 inline bool shares_gpus() {
   const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
   return value != nullptr && std::string(value) == "1";
 }
 
-// Gives each stream of the devices a hardware queue. The variable must be set before anything uses
-// CUDA.
+// Gives each stream of the devices a hardware queue. The variable must be set before the process
+// first uses CUDA.
 inline const bool queues_set = shares_gpus() && setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0) == 0;
 
-// The reason why a test with n devices cannot run here. The text is empty if it can.
+// Says why a test with n devices cannot run here. The text is empty if the test can run.
 inline std::string why_not(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n || (here > 0 && shares_gpus())) return {};
   return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
 }
 
-// The same reason for tests in which each device needs its own GPU. These are tests of links, of
-// link counters, and of libraries that refuse to share a GPU.
+// Says why a test cannot run in which each of n devices needs its own GPU. Such tests are those of
+// links, of link counters, and of libraries that refuse to share a GPU.
 inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();
   if (here >= n) return {};
   return "needs " + std::to_string(n) + " different GPUs and " + std::to_string(here) + " are here";
 }
 
-// The reason why n devices cannot use NCCL here. The text is empty if they can.
+// Says why n devices cannot use NCCL here. The text is empty if they can use it.
 inline std::string without_nccl(std::uint32_t n) {
   if (gpus_here() < n) return "needs " + std::to_string(n) + " GPUs, one for each device";
   try {
@@ -63,18 +63,18 @@ inline std::string without_nccl(std::uint32_t n) {
   return {};
 }
 
-// The reason why agents cannot copy in this way. The text is empty if they can. In a build without
-// code for compute capability 9.0, agents cannot copy in bulk.
+// Says why agents cannot copy in this way. The text is empty if they can. In a build without code
+// for compute capability 9.0, agents cannot make bulk copies.
 inline std::string why_not_copied(kernel::agent_copy copy) {
   if (copy == kernel::agent_copy::vectors || gpus_here() == 0) return {};
   const std::string reason = cuda::why_no_bulk_agent();
   return reason.empty() ? reason : "the GPU " + reason;
 }
 
-// The number of threads of an agent. It is `asked`, or fewer if the agents of several devices must
-// run on one GPU at the same time. An agent that copies in bulk takes a third of a multiprocessor's
-// shared memory for every 32 threads. 4 agents of 512 threads therefore need a GPU with 25
-// multiprocessors.
+// Returns the number of threads of an agent. It is `asked`, or less if the agents of several
+// devices must run on one GPU at the same time. An agent that makes bulk copies takes a third of a
+// multiprocessor's shared memory for every 32 threads. 4 agents of 512 threads therefore need a GPU
+// with 25 multiprocessors.
 inline std::uint32_t agent_threads(std::uint32_t asked) {
   return shares_gpus() ? std::min(asked, 512U) : asked;
 }

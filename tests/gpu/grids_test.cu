@@ -1,5 +1,6 @@
-// Diffusion, seismic waves and turbulence on GPUs give the same results as the reference node, by
-// every mechanism. The test uses the code of the Python module, which is compiled once for both.
+// With every mechanism, diffusion, seismic waves and turbulence on GPUs must give the same results
+// as on the reference node. The test uses the code of the Python module, which is compiled only
+// once for both.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,7 +35,7 @@ std::vector<float> random_values(std::size_t n, std::uint64_t seed) {
 }
 
 // Runs the problem on GPUs and on the host. A plane has `plane` values. A device holds its own
-// part, and `halo` values on each side of the part.
+// part, and `halo` values on each side of this part.
 template <class Problem>
 void compare(const Problem& problem, std::uint32_t devices, std::uint64_t planes,
              std::uint64_t halo, std::uint32_t iterations) {
@@ -67,9 +68,9 @@ void compare(const Problem& problem, std::uint32_t devices, std::uint64_t planes
         const auto right = static_cast<double>(expected.values[d][i]);
         const double error = std::abs(static_cast<double>(found.values[d][i]) - right);
         largest = std::max(largest, std::abs(right));
-        worst = error <= worst ? worst : error;  // written so that a NaN is kept
+        worst = error <= worst ? worst : error;  // a NaN compares as false and is kept
       }
-      // Some coefficients of the turbulence are all 0, so the scale has a lower bound.
+      // Some coefficients of the turbulence are all 0, so `largest` has a lower bound.
       EXPECT_LE(worst, 1e-5 * std::max(largest, 0.1)) << "GPU " << d;
     }
   }
@@ -100,7 +101,8 @@ TEST_P(grids_test, eqwp_equals_the_reference_node) {
 TEST_P(grids_test, hit_equals_the_reference_node) {
   for (const std::uint32_t n : {16U, 30U}) {
     workload::hit_problem problem{{n, nullptr, 0.05F, 0.002F}};
-    // A sum of a few waves whose kx is neither 0 nor n / 2 is real for all coefficients.
+    // If all waves have a kx that is neither 0 nor n / 2, their sum is real whatever the
+    // coefficients are.
     std::vector<float> velocity(problem.elements(), 0.0F);
     const std::uint64_t half = n / 2 + 1;
     const auto random = random_values(6 * 27, 3);

@@ -1,5 +1,5 @@
-// Jacobi on a ring on GPUs gives the same results as plain loops, bit for bit, by every mechanism.
-// For multi-path, the tests also use every executor, poisoned rows and late devices.
+// With every mechanism, Jacobi on a ring on GPUs must give the same results as plain loops, bit for
+// bit. For multi-path, the tests also use every executor, poisoned rows and late devices.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -59,7 +59,7 @@ std::vector<std::uint64_t> even_cut(const halo_jacobi_grid& grid, std::uint32_t 
   return cut;
 }
 
-// Compares a device's own rows, and the two rows next to them.
+// Compares the rows that a device owns, and the two rows next to them.
 void expect_right(const std::vector<float>& found, const std::vector<float>& expected,
                   const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& cut,
                   std::uint32_t d) {
@@ -67,7 +67,7 @@ void expect_right(const std::vector<float>& found, const std::vector<float>& exp
   const std::uint64_t held = std::min(cut[d + 1] - cut[d] + 2 * grid.columns, grid.points());
   std::uint64_t i = (cut[d] + grid.points() - grid.columns) % grid.points();
   for (std::uint64_t k = 0; k < held; ++k) {
-    if (!(found[i] == expected[i])) {  // written so that a NaN is found; the macro would be slow
+    if (!(found[i] == expected[i])) {  // a NaN counts as different; the macro would be slow
       ASSERT_EQ(found[i], expected[i]) << "point " << i << " on device " << d;
     }
     if (++i == grid.points()) i = 0;
@@ -83,8 +83,8 @@ bool nccl_is_here() {
   }
 }
 
-// Some messages have an odd number of elements and are below the copy engine's threshold. Others
-// are far above it.
+// Some messages have an odd number of elements and are below the copy engine's threshold. Other
+// messages are far above the threshold.
 TEST_P(halo_jacobi_test, equals_plain_loops) {
   std::vector<mechanism> all{mechanism::bulk_copy,  mechanism::multi_path,
                              mechanism::split,      mechanism::inline_stores,
@@ -94,7 +94,8 @@ TEST_P(halo_jacobi_test, equals_plain_loops) {
     all.push_back(mechanism::nccl);
   }
   for (const halo_jacobi_grid grid : {halo_jacobi_grid{13, 71}, halo_jacobi_grid{8, 600'011}}) {
-    static std::map<std::uint64_t, std::vector<float>> of_columns;  // the same on all devices
+    // The columns are the same on all devices.
+    static std::map<std::uint64_t, std::vector<float>> of_columns;
     std::vector<float>& expected = of_columns[grid.columns];
     if (expected.empty()) expected = after(grid, 3);
     const workload::halo_jacobi_problem problem{grid};
@@ -183,7 +184,7 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   }
 }
 
-// A row that is not sent stays NaN, and so do the results that depend on it.
+// If a row is not sent, it stays NaN, and so do the results that depend on it.
 TEST_P(halo_of_several_test, a_row_that_does_not_arrive_shows) {
   const std::uint32_t devices = GetParam();
   const halo_jacobi_grid grid{3 * devices, 1000};
@@ -208,7 +209,7 @@ TEST_P(halo_of_several_test, a_row_that_does_not_arrive_shows) {
   }
 }
 
-// Exchanges of both kinds alternate in one run.
+// Exchanges by multi-path and by bulk-copy alternate in one run.
 TEST_P(halo_jacobi_test, multi_path_stands_beside_bulk_copy) {
   const std::uint32_t devices = GetParam();
   const halo_jacobi_grid grid{2 * devices, 70001};

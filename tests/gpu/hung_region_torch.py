@@ -2,10 +2,10 @@
 
     python tests/gpu/hung_region_torch.py [--save FILE]
 
-Two devices share GPU 0. In the fourth epoch a kernel of device 1 takes longer than the deadline of
-20 s, before the last elements are published, so a stream waits for them. Meanwhile another process
-asks with `interlace ps`; then the program gets a SIGQUIT. Prints what a terminal shows and a line
-for each check; exit code 1 if anything is wrong, 77 where there is no GPU.
+Two devices share GPU 0. In the fourth epoch, a kernel of device 1 takes longer than the deadline of
+20 s before it publishes the last elements, so a stream waits for these elements. Meanwhile, another
+process runs `interlace ps`, and then the program gets a SIGQUIT. The script prints what a terminal
+shows, and a line for each check. The exit code is 1 if a check fails, and 77 if there is no GPU.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 
 DEADLINE_S = 20
 EPOCHS = 4
-MISSING = 4096  # elements that the last epoch publishes late
+MISSING = 4096  # number of elements that the last epoch publishes late
 LATE_CYCLES = 50_000_000_000  # 25 s at 2 GHz
 BEGUN = "the last epoch is enqueued"
 WAIT = re.compile(r"waits for chunk (\d+) of region 'vector', whose counter is (\d+) and not (\d+)")
 
 
 def program() -> None:
-    """Run three epochs, and one that takes too long."""
+    """Run three epochs, and a fourth epoch that takes too long."""
     try:
         import torch
 
@@ -113,7 +113,7 @@ def watch(save: Path | None) -> int:
     time.sleep(3)
     told = _ask()
     child.send_signal(signal.SIGQUIT)
-    _, said = child.communicate()  # it ends by itself at the deadline
+    _, said = child.communicate()  # the program ends by itself at the deadline
     after = _ask()
     shown = f"$ interlace ps\n{told}$ kill -QUIT {child.pid}\n{said}"
     print(shown, end="", flush=True)
@@ -135,7 +135,7 @@ def watch(save: Path | None) -> int:
 
 
 def main() -> int:
-    """Read the options; the exit code."""
+    """Read the options, and return the exit code."""
     parser = argparse.ArgumentParser(description="Asks a hung region what it waits for.")
     parser.add_argument("--program", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--save", type=Path)

@@ -1,4 +1,4 @@
-// The Jacobi iteration on GPUs gives the results of plain loops, by every mechanism.
+// With every mechanism, the Jacobi iteration on GPUs must give the results of plain loops.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -34,7 +34,7 @@ solution solve(const workload::banded_system& a, std::uint32_t iterations) {
     for (std::uint64_t i = 0; i < a.rows; ++i) {
       double rest = a.right[i];
       for (std::uint64_t k = 0; k < 2 * a.half_bandwidth + 1; ++k) {
-        const std::uint64_t j = i + k - a.half_bandwidth;  // wraps if it is negative
+        const std::uint64_t j = i + k - a.half_bandwidth;  // a negative index wraps
         if (j < a.rows && j != i)
           rest -= static_cast<double>(a.diagonals[k * a.rows + i]) * before[j];
       }
@@ -81,7 +81,7 @@ TEST_P(jacobi_test, equals_the_reference_node) {
         for (std::uint32_t d = 0; d < devices; ++d) {
           std::uint64_t first = 0;
           std::uint64_t last = rows;
-          if (halo) {  // the other elements stay unchanged
+          if (halo) {  // elements outside of the halo stay unchanged
             first = asked.boundaries[d] - std::min<std::uint64_t>(asked.boundaries[d], half);
             last = std::min(rows, asked.boundaries[d + 1] + half);
           }

@@ -2,7 +2,7 @@
 
 namespace interlace::gpu_test {
 
-// Enables device-launch for the kernels in publishers.cuh.
+// Enables the mechanism device-launch for the kernels in publishers.cuh.
 void add_launching_publishers();
 
 }  // namespace interlace::gpu_test

@@ -1,4 +1,4 @@
-// Library calls run between kernels on GPUs. They are CUB's sort and scan, in graphs and on plain
+// Library calls between kernels on GPUs. The calls are CUB's sort and scan, in graphs and on plain
 // streams.
 #include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
@@ -17,7 +17,7 @@ namespace {
 
 using gpu_test::options_for;
 
-// Allocates the scratch memory before the call, because a call must not allocate.
+// Allocates the scratch memory before the library call, because the call itself must not allocate.
 probe::sorted_sums put_sorted_sums(cuda::node& node, std::uint32_t device, std::uint64_t n) {
   probe::sorted_sums s = probe::make_sorted_sums(node, device, n);
   const auto count = static_cast<std::uint32_t>(n);

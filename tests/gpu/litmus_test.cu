@@ -1,5 +1,5 @@
-// Messages pass between blocks through counters, agents and exchanges, a million times with random
-// delays. The kernel that reads a value detects a value that is late or torn.
+// A million messages pass between blocks through counters, agents and exchanges, with random
+// delays. The kernel that reads a value detects if the value is late or torn.
 #include <vector>
 
 #include "gpu.hpp"
@@ -59,7 +59,7 @@ TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
       return ranges;
     }));
   }
-  // A message is a chunk on its way to one device.
+  // Each chunk that goes to one device is a message.
   const std::uint64_t an_epoch =
       part * sizeof(std::uint32_t) / options.chunk_bytes * devices * (devices - 1);
   std::uint64_t epochs = 0;

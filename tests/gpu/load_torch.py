@@ -1,11 +1,11 @@
-"""Checks interlace.load and interlace.save on GPUs with PyTorch, beside safetensors' own reader.
+"""Checks interlace.load and interlace.save on GPUs with PyTorch against safetensors' own reader.
 
     python tests/gpu/load_torch.py [--bytes SIZE] [--folder DIR] [--no-speed]
 
-All dtypes, odd shapes, empty tensors, unaligned files, many files, maps over all GPUs and the
-host, checksums, page-locked results, several threads at once, memory that is freed, and files saved
-from GPUs. Then it runs `interlace bench load` with several sizes of the ring of buffers. Exit code
-0 if all is right, 77 where there is no GPU.
+The checks cover all dtypes, odd shapes, empty tensors, unaligned files, many files, maps over all
+GPUs and the host, checksums, page-locked results, several threads, memory that is freed, and files
+saved from GPUs. The script then runs `interlace bench load` with several sizes of the ring of
+buffers. The exit code is 0 if all checks pass, and 77 if there is no GPU.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def available_dtypes() -> list[str]:
 
 
 def model(seed: int, prefix: str = "m", largest: int = 40 << 20) -> Tensors:
-    """Every dtype, with small, odd, empty, and some large tensors."""
+    """Return tensors of every dtype: small, odd and empty ones, and some large ones."""
     choice = random.Random(seed)
     made: Tensors = {}
     for number, dtype in enumerate(available_dtypes()):
@@ -114,7 +114,7 @@ def check_one_file(folder: Path, gpus: int) -> None:
 
 
 def check_unaligned(folder: Path, _gpus: int) -> None:
-    """A float64 tensor that begins at an odd byte of the file."""
+    """Check a float64 tensor that begins at an odd byte of the file."""
     from safetensors.torch import load_file
 
     file = folder / "unaligned.safetensors"
@@ -157,7 +157,7 @@ def check_save(folder: Path, gpus: int) -> None:
         for k, (name, tensor) in enumerate(tensors.items())
     }
     interlace.save(spread, ours)
-    assert ours.read_bytes() == theirs.read_bytes(), "what is saved differs from safetensors' file"
+    assert ours.read_bytes() == theirs.read_bytes(), "the saved file differs from safetensors' file"
     for ring in ((1, 4096), (3, 1 << 20)):
         interlace.save(spread, ours, checksums=True, ring=ring, threads=3)
         expect_equal(load_file(ours), tensors, f"saved, ring {ring}")
@@ -174,7 +174,9 @@ def check_save(folder: Path, gpus: int) -> None:
 
 
 def check_order(folder: Path, _gpus: int) -> None:
-    """A save contains the current stream's earlier work; every stream can read loaded data."""
+    """Check that a save contains the earlier work of the current stream, and that every stream can
+    read loaded data.
+    """
     import torch
 
     file = folder / "order.safetensors"
@@ -186,7 +188,7 @@ def check_order(folder: Path, _gpus: int) -> None:
         with torch.cuda.stream(torch.cuda.Stream()):
             found = interlace.load(file, "cuda:0")["x"]
             right = bool((found == k + 50).all())
-        assert right, "saved too early, or read before it was there"
+        assert right, "the save was too early, or the read was before the end of the load"
         del work, found
 
 
@@ -211,7 +213,7 @@ def check_memory(folder: Path, _gpus: int) -> None:
 
 
 def check_threads(folder: Path, gpus: int) -> None:
-    """Calls at once take turns; a call that fails leaves the others alone."""
+    """Check that simultaneous calls take turns, and that a failed call does not affect the rest."""
     tensors, file = model(9), folder / "threads.safetensors"
     interlace.save(tensors, file)
     cut = folder / "cut.safetensors"
@@ -226,7 +228,7 @@ def check_threads(folder: Path, gpus: int) -> None:
                         interlace.load(cut, "cuda:0")
                     except UserError:
                         continue
-                    raise AssertionError("a file that was cut was loaded")
+                    raise AssertionError("a truncated file was loaded")
                 found = interlace.load(file, number % gpus)
                 expect_equal(found, tensors, f"thread {number}")
         except BaseException as error:
@@ -270,7 +272,9 @@ CHECKS: list[Callable[[Path, int], None]] = [
 
 
 def speed(size: str, folder: Path) -> int:
-    """Run the benchmark by ring and threads; return its exit code, 0 if all bytes are right."""
+    """Run the benchmark for each ring and number of threads. Return its exit code, which is 0 if
+    all bytes are right.
+    """
     worst = 0
     for options in (
         [],

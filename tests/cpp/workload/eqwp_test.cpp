@@ -1,5 +1,4 @@
-// The results for the propagation of seismic waves are compared with plain loops in double
-// precision.
+// Compares the results for the propagation of seismic waves with plain loops in double precision.
 #include "workload/eqwp.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +17,8 @@ namespace {
 
 constexpr std::array<std::array<std::size_t, 3>, 3> stress_of{{{0, 3, 4}, {3, 1, 5}, {4, 5, 2}}};
 
-// A grid with separate arithmetic. A value that is half a point further along some dimensions is
-// differentiated towards the position of the result. The dimensions are x, y and z.
+// A grid with its own arithmetic. A value may lie half a point further along some dimensions. A
+// difference is taken at the position of the result. The dimensions are x, y and z.
 struct medium {
   std::array<int, 3> n;
   std::vector<float> start;  // [planes][x, y, z][rows][columns]
@@ -45,7 +44,8 @@ struct medium {
     }
     return f[index(p)];
   }
-  // The difference around the position half a point before p, or half a point after it.
+  // Returns the difference at the position half a point before p, or half a point after p if
+  // `behind` is true.
   double difference(const field& f, place p, std::size_t along, bool behind) const {
     const auto value = [&](int by) {
       place q = p;
@@ -161,10 +161,10 @@ void on_every_node(const medium& m, std::uint32_t steps) {
 
 TEST(eqwp, is_the_reference) { on_every_node(medium(10, 6, 9, 1), 3); }
 TEST(eqwp, of_planes_of_more_than_a_block) { on_every_node(medium(7, 19, 21, 2), 1); }
-// The edge of the grid cuts the last tiles of rows and columns.
+// The last tiles of rows and columns extend past the edge of the grid.
 TEST(eqwp, by_tiles) { on_every_node<workload::point_tiles>(medium(7, 19, 21, 2), 1); }
 
-// Some parts have one plane, which is less than the halo. Some parts are empty.
+// Some parts have one plane, which is less than the halo. Some parts have no planes.
 TEST(eqwp, of_thin_slabs) {
   const medium m(5, 4, 7, 3);
   const auto expected = m.after(2);
@@ -178,9 +178,9 @@ TEST(eqwp, of_thin_slabs) {
   }
 }
 
-// Two planes of three components go to each neighbour, twice in each step. Half of the differences
-// of a shear stress reach two planes ahead and one plane back. The other half reach one plane ahead
-// and two planes back.
+// Each device sends two planes of three components to each neighbour, twice in each step. Half of
+// the differences of a shear stress reach two planes ahead and one plane back. The other half reach
+// one plane ahead and two planes back.
 TEST(eqwp, sends_the_halo_and_nothing_else) {
   const medium m(12, 4, 8, 4);
   test::on_each_node(3, 32, [&](auto& node) {

@@ -1,4 +1,4 @@
-// The results of Jacobi on a ring are compared with plain loops in single precision, bit for bit.
+// Compares the results of Jacobi on a ring with plain loops in single precision, bit for bit.
 #include "workload/halo_jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ struct expected {
   double residual = 0;
 };
 
-// Computes the expected grid with the loops of the definition, which have their own index
+// Computes the expected grid with the loops of the definition. These loops have their own index
 // arithmetic.
 expected after(const halo_jacobi_grid& grid, std::uint32_t iterations) {
   const std::uint64_t columns = grid.columns;
@@ -64,7 +64,7 @@ std::vector<std::uint64_t> even(std::uint64_t rows, std::uint32_t devices) {
   return found;
 }
 
-// Whether a device has this row, either as one of its own rows or next to them.
+// Whether a device has this row: as one of its own rows, or as a row next to them.
 bool holds(const std::vector<std::uint64_t>& rows, std::uint32_t d, std::uint64_t row) {
   const std::uint64_t all = rows.back();
   for (std::uint64_t own = rows[d]; own < rows[d + 1]; ++own) {
@@ -73,7 +73,7 @@ bool holds(const std::vector<std::uint64_t>& rows, std::uint32_t d, std::uint64_
   return false;
 }
 
-// Runs twice from the start. Rows that a device does not receive must stay unchanged.
+// Runs twice from the start. The rows that a device does not receive must stay unchanged.
 template <class Node>
 void compare(Node& node, const halo_jacobi_grid& grid, const std::vector<std::uint64_t>& rows,
              mechanism how, std::uint32_t iterations) {
@@ -114,7 +114,7 @@ TEST(halo_jacobi, of_blocks_above_each_other_and_of_the_narrowest_grid) {
   }
 }
 
-// A row is its own neighbour, or goes to the same device from both sides. Each device has one row
+// A row can be its own neighbour, or go to the same device from both sides. Each device has one row
 // or none.
 TEST(halo_jacobi, of_thin_parts) {
   for (const std::vector<std::uint64_t>& rows : std::vector<std::vector<std::uint64_t>>{
@@ -125,7 +125,7 @@ TEST(halo_jacobi, of_thin_parts) {
   }
 }
 
-// Each of three devices sends two rows in an iteration.
+// In each iteration, each of three devices sends two rows.
 TEST(halo_jacobi, sends_the_rows_beside_others_and_nothing_else) {
   const halo_jacobi_grid grid{12, 64};
   test::on_each_node(3, 32, [&](auto& node) {
@@ -136,7 +136,7 @@ TEST(halo_jacobi, sends_the_rows_beside_others_and_nothing_else) {
     ASSERT_TRUE(result.wire_known);
     const double rows = 3 * 2 * 64 * sizeof(float);
     EXPECT_GE(result.wire.useful + result.wire.wasted, 4 * rows);
-    // The bytes include the bytes of the residual.
+    // These bytes include the bytes of the residual.
     EXPECT_LT(result.wire.useful + result.wire.wasted, 4.5 * rows);
   });
 }
@@ -176,7 +176,7 @@ TEST(halo_jacobi, a_row_that_does_not_arrive_shows) {
   });
   for (std::uint32_t d = 0; d < 2; ++d) {
     const auto found = work.result(d);
-    const std::size_t first = 3 * d * 40U;  // a point in one of the device's three own rows
+    const std::size_t first = 3 * d * 40U;  // a point in one of the three rows that the device owns
     EXPECT_TRUE(std::isnan(found[first + 1]));
     EXPECT_FALSE(std::isnan(found[first + 40 + 1]));
     EXPECT_TRUE(std::isnan(found[first + 80 + 1]));

@@ -1,4 +1,4 @@
-// The results for turbulence are compared with sums over all waves and points in double precision.
+// Compares the results for turbulence with sums over all waves and points in double precision.
 #include "workload/hit.hpp"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,8 @@ namespace {
 
 using wide = std::complex<double>;
 
-// A box with separate arithmetic. It has the coefficients of 0 <= kx <= n / 2 and of all ky and kz.
+// A box with its own arithmetic. It has the coefficients for 0 <= kx <= n / 2 and for all ky and
+// kz.
 struct box {
   int n;
   std::vector<float> start;  // [ky][3][kz][kx][re, im]
@@ -180,7 +181,7 @@ TEST(hit, is_the_reference) {
   });
 }
 
-// Lines of 5 numbers are narrower than a tile, and lines of 17 numbers are wider.
+// Lines of 5 numbers are narrower than a tile. Lines of 17 numbers are wider.
 TEST(hit, by_tiles) {
   for (const int n : {8, 32}) {
     box b(n, 1);
@@ -218,7 +219,7 @@ TEST(hit, of_more_than_a_block) {
   }
 }
 
-// There are more devices than planes, so some have none.
+// There are more devices than planes, so some devices have no planes.
 TEST(hit, of_sixteen_devices) {
   const box b(6, 3);
   const auto expected = b.after(1);
@@ -231,7 +232,8 @@ TEST(hit, sends_to_each_device_what_it_reads) {
   test::on_each_node(4, 32, [&](auto& node) {
     auto work = b.problem().on(node, b.cut(4, kernel::mechanism::bulk_copy));
     const auto wire = node.run([&] { work.enqueue_iteration(false); }).wire;
-    // Each of two stages sends three quarters of six half spectra, and then of three half spectra.
+    // Each of two stages sends three quarters of six half spectra, followed by three quarters of
+    // three half spectra.
     EXPECT_EQ(wire.useful, 2 * 9 * 8 * 8 * 8 * 5 * 3 / 4);
     EXPECT_EQ(wire.wasted, 0);
   });

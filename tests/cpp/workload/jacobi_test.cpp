@@ -1,5 +1,5 @@
-// The Jacobi iteration on the reference and the simulated node is compared with a plain double
-// loop.
+// Compares the Jacobi iteration on the reference node and on the simulated node with a plain loop
+// in double precision.
 #include "workload/jacobi.hpp"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ struct made_system {
   std::vector<float> diagonals;
   std::vector<float> right;
 
-  // Elements outside of the matrix are NaN, because no kernel may use them.
+  // Diagonal elements outside of the matrix are NaN, because no kernel may use them.
   made_system(std::uint64_t n, std::uint32_t half, unsigned seed)
       : rows(n),
         half_bandwidth(half),
@@ -63,7 +63,8 @@ struct made_system {
     return {rows, half_bandwidth, diagonals.data(), right.data()};
   }
 
-  // Returns x after `iterations` iterations from 0, and the sum of |x' - x| in the last one.
+  // Returns x after `iterations` iterations that start from 0, and the sum of |x' - x| in the last
+  // iteration.
   std::pair<std::vector<double>, double> reference(std::uint32_t iterations) {
     std::vector<double> x(rows, 0.0);
     double change = 0;
@@ -100,8 +101,8 @@ run::request asked(std::vector<std::uint64_t> boundaries, mechanism how) {
   return r;
 }
 
-// Compares the values that a device must have. These are the values of its own rows, and of other
-// rows within its band.
+// Compares the values that a device must have: those of its own rows, and those of rows of other
+// devices within its band.
 void expect_right(const run::result& found, const run::request& r, made_system& system, bool halo) {
   const auto [x, change] = system.reference(found.iterations);
   for (std::uint32_t d = 0; d < r.gpus(); ++d) {
@@ -185,16 +186,15 @@ TEST(jacobi, wide_bands_narrow_parts) {
 }
 
 TEST(jacobi, a_halo_of_many_devices_keeps_to_the_ranges_that_there_are) {
-  // Every part is shorter than the band. Every device therefore needs the parts of many other
-  // devices.
+  // Every part is shorter than the band, so every device needs the parts of many other devices.
   made_system system(64, 17, 5);
   for (const mechanism how : mechanisms) {
     const auto r = asked(even_cut(64, max_devices), how);
     host::node node({.devices = max_devices, .warp_width = 32, .checks = true});
     expect_right(solve(node, system, r, true), r, system, true);
   }
-  // The last part is longer than all others together. The other parts need different stretches of
-  // it.
+  // The last part is longer than all other parts together. Each of the other devices needs a
+  // different range of it.
   std::vector<std::uint64_t> cut;
   for (std::uint64_t d = 0; d < max_devices; ++d) cut.push_back(2 * d);
   cut.push_back(64);

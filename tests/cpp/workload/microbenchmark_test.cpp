@@ -43,7 +43,7 @@ TEST(microbenchmark, each_run_counts_what_its_epochs_store) {
   EXPECT_LE(runs[0].time_s, 3 * once_s);
 }
 
-// With a switch, each device has one link. All other devices could compete for this link.
+// With a switch, each device has one link. Stores of all other devices could compete for this link.
 TEST(microbenchmark, devices_that_store_to_each_other_take_as_long_as_one) {
   constexpr std::uint32_t gpus = 4;
   machine::machine m = test::meshed(gpus, machine::protocol_kind::nvlink2);
@@ -68,8 +68,8 @@ TEST(microbenchmark, more_blocks_copy_faster) {
   EXPECT_LT(seconds(4), seconds(1));
 }
 
-// If the machine states a rate for stores, stores leave a compute unit at most at this rate. A
-// block is on one compute unit.
+// Each block runs on one compute unit. If the machine states a rate of stores for each compute
+// unit, a block stores at most at this rate.
 TEST(microbenchmark, a_block_copies_no_faster_than_its_stores_leave) {
   machine::machine m = test::meshed(2, machine::protocol_kind::nvlink2);
   constexpr std::uint64_t elements = 1U << 15U;
@@ -99,7 +99,7 @@ TEST(microbenchmark, copies_go_over_an_array_that_stays_in_the_l2) {
 TEST(microbenchmark, loads_come_from_the_other_device) {
   sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
   const auto result = run_loads<words_element<1>>(node, 4096, 4096).back();
-  // Both runs count one request for each load, unless the L1 already has the line.
+  // Each of two runs counts one request for each load that misses the L1.
   constexpr std::uint32_t lines = 4096 * 4 / 128;
   EXPECT_GT(result.remote_transactions, 2U * lines);
   EXPECT_LE(result.remote_transactions, 2U * 4096);

@@ -1,4 +1,4 @@
-// The out-edges of vertices are cut into pieces, each of which a warp handles.
+// The out-edges of vertices are cut into pieces. A warp handles each piece.
 #include "workload/shared/push_edges.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 using workload::push_edges;
 
-// Counts how often each vertex of a device and each of its edges is visited.
+// Counts how often each vertex of a device, and each edge of these vertices, is visited.
 struct count_visits {
   static constexpr std::uint32_t threads = push_edges::threads;
   push_edges edges;
@@ -50,7 +50,8 @@ TEST(push_edges, pieces_cover_each_edge_of_active_vertices_once) {
   test::on_each_node(1, 32, [&](auto& node) {
     const push_edges placed =
         push_edges::place(node, 0, offsets.data(), columns.data(), begin, end);
-    const auto& offset = placed.graph.offsets;  // the memory of these nodes is host memory
+    // These nodes have host memory, so the test can read it.
+    const auto& offset = placed.graph.offsets;
     const std::vector<std::uint32_t> firsts(offset.data, offset.data + offset.size);
     ASSERT_EQ(firsts.size(), placed.graph.rows + 1);
     for (std::size_t p = 0; p + 1 < firsts.size(); ++p) {

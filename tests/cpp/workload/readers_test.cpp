@@ -1,5 +1,5 @@
-// Values go only to the devices that read them. The tests check that all readers are found and that
-// nothing else is read.
+// Values go only to the devices that read them. The tests check that all readers get the values,
+// and that no other device gets them.
 #include "workload/shared/readers.hpp"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ struct rows {
   std::uint64_t count() const { return offsets.size() - 1; }
 };
 
-// Most columns are near their row, so a device needs only a small part of the other devices'
-// values.
+// Makes rows whose columns are mostly near the row. A device therefore needs only a few values of
+// other devices.
 rows nearby(std::uint32_t count, std::uint32_t reach, test::random_numbers& random) {
   rows r;
   for (std::uint32_t v = 0; v < count; ++v) {
@@ -64,7 +64,7 @@ TEST(readers, are_those_whose_rows_name_a_column) {
     const std::uint32_t devices = 1 + random.below(16);
     const std::uint32_t shift = random.below(3);
     const auto r = nearby(n, 1 + random.below(n), random);
-    std::vector<std::uint64_t> cut;  // the cut has empty parts, too
+    std::vector<std::uint64_t> cut;  // some parts are empty
     for (std::uint32_t d = 0; d <= devices; ++d) {
       cut.push_back(d == 0 ? 0 : d == devices ? n : random.below(n + 1));
     }
@@ -83,7 +83,7 @@ TEST(readers, are_those_whose_rows_name_a_column) {
           ASSERT_EQ(options.readers[v] >> d & 1, reads ? 1 : 0);
           ASSERT_EQ(state.receives(d, v << shift), reads || d == owner);
         }
-        // A copy moves one range, from the first element that the receiver reads to the last one.
+        // A copy moves one range: from the first element that the receiver reads to the last one.
         std::vector<subscriber_range> ranges;
         for (const subscriber_range& s : options.subscribers[owner]) {
           if (s.devices == 1U << d) ranges.push_back(s);
@@ -101,15 +101,15 @@ TEST(readers, must_subscribe_to_what_they_read) {
   kernel::region_options options;
   options.boundaries = {0, 4, 8};
   options.readers = {0, 2, 0, 0, 1, 0, 0, 0};
-  // The subscription names no device.
+  // A subscription to no device is refused.
   EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);
   options.subscribers = {{{1, 2, 2}}, {{5, 8, 1}}};
-  // Nothing subscribes to element 4.
+  // The subscriptions leave out element 4.
   EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);
   options.subscribers = {{{1, 2, 2}}, {{4, 8, 1}}};
   EXPECT_NO_THROW(kernel::make_region_state(options, 4, 2));
   options.reader_shift = 1;
-  // There are twice as many readers as needed.
+  // The list of readers is twice as long as it must be.
   EXPECT_THROW(kernel::make_region_state(options, 4, 2), model_error);
 }
 
@@ -154,8 +154,8 @@ paths make_paths(std::uint32_t vertices) {
 
 constexpr std::uint32_t iterations = 12;
 
-// The number of wrong elements among those that a device must have, and the number among all other
-// elements.
+// `held` is the number of wrong elements among those that a device must have. `others` is the
+// number of wrong elements among the rest.
 struct differences {
   std::uint64_t held = 0;
   std::uint64_t others = 0;
@@ -186,7 +186,7 @@ TEST(readers, have_what_they_read_under_every_mechanism) {
     });
     const auto found = compare(work, kernel::make_region_state(options, 4, devices), expected);
     EXPECT_EQ(found.held, 0);
-    // Most of the elements that a device does not read must stay unchanged.
+    // Some elements that a device does not read must have stayed unchanged.
     if (devices > 1) {
       EXPECT_GT(found.others, 0);
     }
@@ -204,17 +204,17 @@ TEST(readers, get_a_store_each_and_no_other_device_does) {
   const auto ran = node.run([&] { work.enqueue_iteration(false); });
   EXPECT_EQ(ran.stores.stores, sent);
   EXPECT_EQ(ran.stores.bytes, 4 * sent);
-  EXPECT_LT(sent, 900);  // sending to all devices would take 1800
+  EXPECT_LT(sent, 900);  // stores to all devices would be 1800
 }
 
-// A device reads an element to which it does not subscribe. The host node names the element, and on
-// the simulated node the result is wrong.
+// A device reads an element to which it does not subscribe. The host node names this element. On
+// the simulated node, the result is wrong.
 TEST(readers, that_are_missing_are_found) {
   const auto p = make_paths(900);
   auto options = p.options(3, kernel::mechanism::inline_stores);
   const auto whole = kernel::make_region_state(options, 4, 3);
   const auto expected = p.expected(iterations);
-  std::uint64_t missing = 0;  // a vertex of device 0 that device 1 reads and that has a distance
+  std::uint64_t missing = 0;  // a vertex of device 0 that device 1 reads and that can be reached
   while ((options.readers[missing] >> 1 & 1) == 0 || missing == 0 || expected[missing] > 1e9F) {
     ++missing;
   }
@@ -240,7 +240,7 @@ TEST(readers, that_are_missing_are_found) {
   EXPECT_GT(compare(work, whole, expected).held, 0);
 }
 
-// Elements form groups, because a factor of sixteen numbers is sent as a whole.
+// Elements form groups of sixteen, because the sixteen numbers of a factor are sent together.
 TEST(readers, of_factors) {
   constexpr std::uint32_t rank = 16;
   constexpr std::uint32_t shift = 4;
@@ -265,7 +265,7 @@ TEST(readers, of_factors) {
   for (auto* side : {&start.users, &start.items}) {
     std::generate(side->begin(), side->end(), [&] { return random.unit(); });
   }
-  // The factors come from one device, because every device that computes a row computes the same
+  // The expected factors come from one device. Every device that computes a row computes the same
   // numbers.
   workload::factors expected;
   test::on_every_node([&](auto& node, std::uint32_t devices, std::uint32_t, auto how) {

@@ -1,4 +1,4 @@
-// Shortest paths are compared with Dijkstra's algorithm and plain iterations.
+// Compares shortest paths with Dijkstra's algorithm and with plain iterations.
 #include "workload/sssp.hpp"
 
 #include <gtest/gtest.h>
@@ -34,9 +34,9 @@ struct weighted_graph {
   }
 };
 
-// The lengths of rows differ greatly. The last fifth of the vertices cannot be reached from the
-// others, and every ninth vertex has no in-edge. Weights are multiples of 1/64, so that their sums
-// are exact.
+// Makes a graph whose rows have very different lengths. No path leads to the last fifth of the
+// vertices, and every ninth vertex has no in-edge. Weights are multiples of 1/64, so sums of
+// weights are exact.
 weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   test::random_numbers random(seed);
   weighted_graph g;
@@ -54,8 +54,8 @@ weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   for (std::uint32_t v = 0; v < vertices; ++v) {
     const std::uint32_t edges = length(v);
     for (std::uint32_t e = 0; e < edges; ++e) {
-      // Sources are near their targets, so that paths have many edges. The other vertices cannot be
-      // reached.
+      // For the vertices with a path, sources are near their targets, so that paths have many
+      // edges.
       const std::uint32_t from = v < reached ? (v + 1 + random.below(400)) % reached
                                              : reached + random.below(vertices - reached);
       g.columns.push_back(from);
@@ -95,7 +95,7 @@ std::vector<double> dijkstra(const weighted_graph& g, std::uint32_t source) {
   return distance;
 }
 
-// One iteration. Returns the number of changed distances.
+// Makes one iteration. Returns the number of changed distances.
 std::uint64_t relax(const weighted_graph& g, std::vector<float>& distance) {
   const auto before = distance;
   std::uint64_t changed = 0;
@@ -146,7 +146,7 @@ void find_the_shortest_paths() {
 TEST(sssp, finds_the_shortest_paths) { find_the_shortest_paths<workload::edge_units>(); }
 TEST(sssp, finds_the_shortest_paths_by_warps) { find_the_shortest_paths<workload::row_warps>(); }
 
-// One lane of each warp stores.
+// One lane of each warp stores the distance of a row.
 TEST(sssp, warps_store_a_row_each) {
   const auto g = skewed(2000, 1);
   const auto machine = test::meshed(2, machine::protocol_kind::nvlink2);
@@ -186,7 +186,7 @@ TEST(sssp, random_weights_are_within_rounding) {
   auto g = skewed(1500, 3);
   test::random_numbers random(4);
   for (float& w : g.weights) w = random.unit();
-  g.weights[17] = infinity;  // has the same effect as removing the edge
+  g.weights[17] = infinity;  // an infinite weight has the same effect as no edge
   const auto expected = dijkstra(g, 0);
   test::on_each_node(2, 32, [&](auto& node) {
     workload::sssp work(node, g.view(), options_for(g, 2, kernel::mechanism::bulk_copy), 0);
@@ -202,8 +202,8 @@ TEST(sssp, random_weights_are_within_rounding) {
   });
 }
 
-// The block that comes last joins the parts of a row. In this test, blocks come in many orders,
-// with every number of parts.
+// The last block that works on a row joins the parts of the row. In this test, blocks run in many
+// orders, with every number of parts.
 TEST(sssp, parts_join_in_any_order) {
   struct counting_lane {
     std::vector<std::uint64_t>& words;

@@ -1,5 +1,5 @@
-// The unified programs run on both nodes, with every placement. The results are compared with plain
-// loops.
+// Runs the unified programs on the host node and on the simulated node, with every placement.
+// Compares the results with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,8 +40,8 @@ std::vector<float> random_floats(std::size_t n, std::uint32_t seed) {
   return values;
 }
 
-// Runs a program on the host node, and on simulated GPUs with 32 and 64 lanes in a warp and with
-// every placement. Each result must be within `tolerance`.
+// Runs a program on the host node, and on simulated GPUs with every placement and with warps of 32
+// and of 64 lanes. Each result must be within `tolerance`.
 template <class Data>
 void expect_on_all(const Data& data, const std::vector<double>& expected, double tolerance) {
   const auto compare = [&](auto& node, const unified_placement& placement) {
@@ -181,8 +181,8 @@ TEST(unified_programs, bitonic_sort) {
   EXPECT_EQ(refusal(data), "1023 keys cannot be sorted; give a power of two");
 }
 
-// The values are from FIPS 197: the example of appendix C.3, and the first words of the key
-// schedule of A.3.
+// The values come from FIPS 197: the example of appendix C.3, and the first words of the key
+// schedule of appendix A.3.
 TEST(unified_programs, aes) {
   aes_problem data;
   std::vector<double> expected;
@@ -213,7 +213,7 @@ TEST(unified_programs, aes) {
             "key 31");
 }
 
-// A random graph. The last vertex has no edges.
+// Makes a random graph. Its last vertex has no edges.
 breadth_first_problem random_graph(std::uint32_t vertices, std::uint32_t edges,
                                    std::uint32_t seed) {
   test::random_numbers random(seed);
@@ -277,7 +277,7 @@ TEST(unified_programs, kmeans) {
   for (std::uint32_t k = 0; k < 3000; ++k) {
     data.values.push_back(static_cast<float>(random.below(17)) / 16);
   }
-  // The sums are over whole numbers, because centres are multiples of 1/256.
+  // The expected sums are of whole numbers, because centres are multiples of 1/256.
   std::vector<std::int64_t> centres(24);
   for (std::size_t k = 0; k < 24; ++k) {
     centres[k] = static_cast<std::int64_t>(data.values[k] * 256);
@@ -373,8 +373,8 @@ TEST(unified_programs, convolution) {
             "result by the mask's side less one");
 }
 
-// MGPUSim (24a2205) gives these numbers for the same program, sizes and placement. They are
-// accesses of the vector L1, and remote reads and writes.
+// MGPUSim (24a2205) gives these numbers for the same program, sizes and placement: accesses of the
+// vector L1, remote reads and remote writes.
 TEST(unified_programs, atax_has_the_accesses_of_mgpusim) {
   const atax_problem data{512, 512, random_floats(512 * 512, 11), random_floats(512, 12)};
   sim::node node(test::r9nano(), 4, [] {});
