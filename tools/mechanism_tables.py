@@ -185,7 +185,7 @@ def cpp_mechanisms(table: Table) -> str:
     lines = [
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "#include <cstdint>",
         "#include <limits>", "#include <span>", "", "// clang-format off", "",
-        "namespace interlace::kernel {", "", "// How stores reach the other devices.",
+        "namespace interlace::kernel {", "", "// The ways in which stores reach the other devices.",
         "enum class mechanism : std::uint8_t {",
     ]  # fmt: skip
     for row in rows:
@@ -203,9 +203,10 @@ def cpp_mechanisms(table: Table) -> str:
         "  std::uint64_t least = 0;",
         "  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();",
         "  std::uint64_t multiple = 1;",
-        "  std::uint64_t initial = 0;  // default; 0 means: only if the user names it",
-        "  std::uint64_t first_tried = 0;  // a search tries powers of 2 from here to there",
-        "  std::uint64_t last_tried = 0;", "};", "",
+        "  // The default value. With 0, the parameter applies only if the user names it.",
+        "  std::uint64_t initial = 0;",
+        "  std::uint64_t first_tried = 0;  // first power of 2 that a search tries",
+        "  std::uint64_t last_tried = 0;   // last power of 2 that a search tries", "};", "",
         "using parameter_list = std::span<const mechanism_parameter>;", "",
         "struct mechanism_row {", "  mechanism value{};", '  const char* name = "";',
     ]  # fmt: skip
@@ -383,7 +384,8 @@ def py_mechanisms(table: Table) -> str:
         "    least: int",
         "    most: int = (1 << 64) - 1",
         "    multiple: int = 1",
-        "    default: int = 0  # 0 means: used only if the user names it",
+        "    # The default value. With 0, the parameter applies only if the user names it.",
+        "    default: int = 0",
         "    commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower",
         "    tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries",
         "",

@@ -42,8 +42,8 @@ INTERLACE_EXPORT interlace_result interlace_pool_create(const char* pool);
  * is parked. Writes `*memory` if the call succeeds. */
 INTERLACE_EXPORT interlace_result interlace_pool_allocate(const char* pool, int gpu, size_t bytes,
                                                           void** memory);
-/* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too, and its
- * contents are then dropped. */
+/* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too. Its
+ * contents are then lost. */
 INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
 
 /* The places of parked contents. A place is one of these values, or CUDA's number of another
@@ -54,7 +54,7 @@ INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
 /* The counts of one call. */
 typedef struct interlace_park_report {
   uint64_t bytes;        /* bytes of contents that moved */
-  uint64_t gpu_bytes;    /* physical memory that the GPUs got back, or that came back */
+  uint64_t gpu_bytes;    /* physical memory that a park gave back or a resume took */
   uint64_t locked_bytes; /* host memory that was page-locked anew */
   double seconds;
 } interlace_park_report;

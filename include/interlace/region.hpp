@@ -62,8 +62,8 @@
 //
 // Deadlines: every wait on a device ends at the group's deadline at the latest. The next call of
 // the group or the region reports the expired wait as a device_error, which names the device or
-// rank, region, chunk, counter and target. After that the group can only be destroyed. If a kernel
-// of the caller never ends, the library reports an error when another device's exchange or a
+// rank, region, chunk, counter and target. After this error, the group can only be destroyed. If a
+// kernel of the caller never ends, the library reports an error when another device's exchange or a
 // chunk's transfer waits for the kernel. The kernel's device cannot continue. A stream that waits
 // for a chunk under `copy-engine` has no deadline of its own. `synchronize` watches this stream,
 // unless the epoch is in a graph or 64 later epochs have been enqueued.
@@ -102,8 +102,9 @@ using all_gather = std::function<std::vector<std::string>(const std::string& own
 struct group_options {
   // The longest wait in seconds, on a device or for a message of another process.
   double deadline_s = 10;
-  // Whether `interlace ps` shows the group. A thread of the process then answers the questions of
-  // `interlace ps`. The thread also answers SIGQUIT, unless the program uses this signal itself.
+  // Whether `interlace ps` shows the group. If it does, a thread of the process answers the
+  // questions of `interlace ps`. The thread also answers SIGQUIT, unless the program uses this
+  // signal itself.
   bool shown = true;
 };
 
@@ -140,8 +141,8 @@ class group {
   // sentence. The text is empty if no stream waits, if the epoch is in a graph, or if the devices
   // do not answer within 200 ms. Any thread may call this function at any time.
   std::string waits() const;
-  // Blocks until all work that is enqueued on the stream has ended. Throws an error as soon as
-  // there is one. The calling thread calls `regularly` about every 50 ms. An exception from
+  // Blocks until all work that is enqueued on the stream has ended. Throws the first error as soon
+  // as there is one. The calling thread calls `regularly` about every 50 ms. An exception from
   // `regularly` ends the wait.
   void synchronize(std::uint32_t device, CUstream_st* stream,
                    const std::function<void()>& regularly = {}) const;

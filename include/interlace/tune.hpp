@@ -101,7 +101,8 @@ struct tune_region {
   std::uint32_t peers = 1;  // number of receiving devices
 };
 
-// The values to try, as far as they are possible. Each list follows the rules of tune_axis::values.
+// The values to try. Values that are not possible are left out. Each list follows the rules of
+// tune_axis::values.
 struct tune_grid {
   std::vector<std::uint64_t> ranges = tried(kernel::mechanism_parameter::ranges);
   std::vector<std::uint64_t> chunk_bytes = tried(kernel::mechanism_parameter::chunk_bytes);

@@ -2,10 +2,10 @@
 // shared memory, one for each bin, that is, for each window of each owner.
 // interlace/kernel/update_packer.hpp describes how packets fill.
 //
-// Lanes that are converged at an update work together. If they are not all lanes of the warp, other
-// lanes can reach an update at the same time. A lock in shared memory therefore guards the warp's
-// packets. Lanes that wait for the lock sleep. They do not keep the other lanes from running,
-// because lanes are scheduled independently (compute capability 7.0 and later).
+// Lanes that are converged at an update work together. If only some lanes of the warp are
+// converged, other lanes can reach an update at the same time. A lock in shared memory therefore
+// guards the warp's packets. Lanes that wait for the lock sleep. They do not keep the other lanes
+// from running, because lanes are scheduled independently (compute capability 7.0 and later).
 //
 // Memory ordering: a packet is stored by weak stores, and its slot is taken by a relaxed atomic at
 // device scope. The exchange makes the packet and its slot visible to the owner. The exchange is a

@@ -55,8 +55,8 @@ struct update_report {
   std::uint64_t bad = 0;     // updates of elements that do not exist
 };
 
-// Record is what a bin stores for an update, in 8, 12 or 16 bytes. Codec has the functions
-// `element(record)` and `value(record)`. By default these are the record's own functions.
+// Record is the form in which a bin stores an update. A record has 8, 12 or 16 bytes. Codec has the
+// functions `element(record)` and `value(record)`. By default these are the record's own functions.
 template <class Record, combine Op, class Codec = cuda::updates::own_codec<Record>>
 class scattered_updates {
  public:

@@ -298,7 +298,7 @@ class server {
       try {
         if (waits[1].revents != 0) print();
         if (waits[2].revents != 0) tell();
-      } catch (const std::exception&) {  // an answer that fails must not prevent the next one
+      } catch (const std::exception&) {  // an answer that fails must not prevent the next answer
         continue;
       }
     }

@@ -15,7 +15,7 @@ namespace interlace {
 inline constexpr int driver_for_copies = 12020;
 
 // Kernels call a CUDA runtime. The runtime needs a driver of its own major version or of a later
-// one.
+// major version.
 inline constexpr int driver_for_runtime(int runtime) { return runtime / 1000 * 1000; }
 
 // Converts 12020 to "12.2". The next function converts back, and returns 0 if the text is not a

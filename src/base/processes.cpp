@@ -43,7 +43,7 @@ struct hello {
 
 std::string name_of(std::uint32_t rank) { return "rank " + std::to_string(rank); }
 
-// Whether, before `end`, the descriptor has data to read or the other end closes it.
+// Waits until the descriptor has data or its other end closes. Returns false if `end` comes first.
 bool readable(int fd, clock::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - clock::now()).count();

@@ -13,7 +13,7 @@
 
 namespace interlace {
 
-// Owns a file descriptor. -1 means that it owns none.
+// Owns a file descriptor. The value -1 means that the object owns no descriptor.
 class descriptor {
  public:
   descriptor() = default;

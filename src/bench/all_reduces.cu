@@ -56,7 +56,7 @@ void over_pieces(std::uint64_t numbers, const Work& work) {
   if (failure) std::rethrow_exception(failure);
 }
 
-// The numbers that each GPU sends, and those that it receives.
+// The numbers that each GPU sends, and the sums that it receives.
 class summands {
  public:
   explicit summands(const collective_request& request)

@@ -1,5 +1,5 @@
-// Times collectives of all GPUs. They are made as batches of copies over planned paths, as plain
-// copies, and by NCCL.
+// Times collectives of all GPUs. The collectives are made as batches of copies over planned paths,
+// as plain copies, and by NCCL.
 #pragma once
 
 #include <cstdint>

@@ -83,8 +83,8 @@ class channel {
 
 using channels = std::vector<std::unique_ptr<channel>>;
 
-// Copies each message on its own stream. The copy engine makes the copies if there is one, and
-// otherwise CUDA's own copy function.
+// Copies each message on its own stream. If `by` is not null, it makes the copies. Otherwise,
+// CUDA's own copy function makes them.
 class copies : public timed_method {
  public:
   copies(const channels& of, copier* by) : of_(of), by_(by) {}

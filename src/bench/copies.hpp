@@ -34,7 +34,7 @@ struct copy_request {
 struct copy_times {
   std::string method;
   std::vector<double> time_s;  // time from the first call until all messages have arrived
-  std::vector<double> call_s;  // time of the host for all calls
+  std::vector<double> call_s;  // time that the host needs for all calls
   std::uint64_t wrong = 0;     // number of wrong bytes in the first and the last repeat
 };
 

@@ -105,8 +105,8 @@ __global__ void __launch_bounds__(threads)
   });
 }
 
-// Makes the updates by the host alone. Every core walks over a part of the stream. A core
-// prefetches 64 elements before it updates these elements by atomics.
+// Makes the updates by the host alone. Every core makes the updates of one part of the stream. A
+// core prefetches 64 elements before it updates these elements by atomics.
 double host_alone(word* table, word mask, std::uint64_t count) {
   constexpr std::uint64_t ahead = 64;
   return seconds_of([&] {

@@ -175,7 +175,7 @@ class copy_streams {
  private:
   struct copy {
     stream_copy asked;
-    int gpu = 0;  // GPU where the copy starts, or where it ends if it starts at the host
+    int gpu = 0;  // GPU of `asked.from`, or of `asked.to` if `asked.from` is the host
     int end = 0;  // memory at the opposite end
     std::uint8_t* source = nullptr;
     std::uint8_t* target = nullptr;
@@ -188,7 +188,8 @@ class copy_streams {
     cudaEvent_t stop = nullptr;
   };
 
-  copy_streams() = default;  // if a later step throws, everything that was made so far is destroyed
+  // if a later step throws, the object destroys everything that was made so far
+  copy_streams() = default;
 
   static std::uint64_t seed_of(std::size_t copy) { return 1 + 1'000'003 * copy; }
   static std::string name_of(int place) {

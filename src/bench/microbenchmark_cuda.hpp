@@ -55,9 +55,9 @@ struct stream_copy {
   // The number of the copy's stream; copies of one stream run one after another.
   std::uint32_t stream = 0;
 };
-// Returns the time of these copies in seconds, one value for each repeat. An untimed repeat
-// precedes them. The driver's copy engines make the copies. With `by_host`, the host's clock
-// measures from the first call until the host knows that the last copy has ended. Without
+// Returns the time of these copies in seconds, one value for each repeat. The function makes one
+// repeat before it measures. The driver's copy engines make the copies. With `by_host`, the host's
+// clock measures from the first call until the host knows that the last copy has ended. Without
 // `by_host`, the GPUs' clocks measure. In this case, all streams wait until all copies are
 // enqueued, and small copies are repeated many times in a row.
 std::vector<double> copies_on_cuda(const std::vector<stream_copy>& copies, bool by_host,

@@ -33,9 +33,9 @@ std::vector<double> loop_clocks(loaded_from from, std::uint32_t unroll, std::uin
                                 std::uint32_t repeats);
 
 // The number of clocks of a load whose address is the result of the previous load. The loads go to
-// each line of `bytes` bytes, a power of two, in the memory of `gpu`. Data larger than the L2 comes
-// from the memory. With `just_written`, the previous kernel has stored each line, and no load has
-// brought a line into a closer cache.
+// each line of `bytes` bytes in the memory of `gpu`. `bytes` is a power of two. Data larger than
+// the L2 comes from the memory. With `just_written`, the previous kernel has stored each line, and
+// no load has brought a line into a closer cache.
 std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uint32_t repeats,
                                  std::uint32_t gpu = 0, bool just_written = false);
 
@@ -83,7 +83,7 @@ struct library_times {
   std::vector<double> time_s;
 };
 // If `planes` is set, the call transforms `length` real planes of length x length points. Otherwise
-// it transforms the columns of their spectra, in place.
+// it transforms the columns of the planes' spectra, in place.
 library_times fft_times(bool planes, std::uint32_t length, std::uint32_t repeats);
 
 }  // namespace interlace::bench::multiprocessor

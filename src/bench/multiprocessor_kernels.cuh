@@ -177,7 +177,8 @@ struct step_shuffle {
     asm volatile("shfl.sync.bfly.b32 %0, %0, %1, 31, -1;" : "+r"(x) : "r"(a));
   }
 };
-// A reduction over a warp leaves its result in a uniform register, so each step also moves it back.
+// A reduction over a warp leaves its result in a uniform register, so each step also moves the
+// result back to an ordinary register.
 struct step_reduce {
   using type = unsigned int;
   static constexpr unsigned int steps = 64;
@@ -285,7 +286,7 @@ __global__ void __launch_bounds__(most_threads)
 // The number of words in a line of 128 bytes.
 inline constexpr unsigned int line_words = 32;
 
-// Links `count` lines, a power of two, into one circle in a scattered order.
+// Links `count` lines into one circle, in a scattered order. `count` is a power of two.
 __global__ void link_lines(unsigned int* data, std::uint64_t count) {
   const std::uint64_t i = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= count) return;

@@ -416,7 +416,8 @@ double multiprocessor_on_sim::loop_clocks(loaded_from from, std::uint32_t unroll
     };
   };
   if (!apart) return clocks(difference_s(of_rows(rows), 2, 4)) / (2 * rows);
-  // The second difference removes the rest of the time that a kernel takes to start.
+  // The difference of these two differences no longer contains the time that a kernel takes to
+  // start.
   const double long_s = difference_s(of_rows(rows), 1, 2);
   const double short_s = difference_s(of_rows(rows / 2), 1, 2);
   constexpr std::uint32_t half = rows / 2;
@@ -442,7 +443,7 @@ double multiprocessor_on_sim::chase_clocks(loaded_from from, std::uint64_t bytes
         few, many);
     return clocks(time_s) / (many - few);
   }
-  // A kernel before the measured kernel brings the lines into the L2, if they fit there.
+  // A kernel before the measured kernel brings the lines into the L2, if the lines fit there.
   const bool second = from == loaded_from::l2 && bytes <= described_.gpu.l2.bytes;
   const auto values = circle(lines);
   const auto prepare = [&](sim::node& node) {

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// The plain kernel, with atomics and without bins, as a program would have it.
+// A kernel as a program would have it without bins: it makes each update by an atomic.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
   walk_updates(starts, count, [&](word r) {
@@ -64,7 +64,7 @@ class stage_timer {
   stage_timer(stage_timer&&) = delete;
   stage_timer& operator=(stage_timer&&) = delete;
 
-  // Notes that a stage ends here, in the stream.
+  // Marks the end of a stage in the stream.
   void note(cuda::updates::stage ended) {
     cudaEvent_t event = nullptr;
     INTERLACE_CUDA_CHECK(cudaEventCreate(&event));

@@ -8,8 +8,9 @@
 namespace interlace::bench {
 
 struct update_request {
-  std::uint64_t table_bytes = 0;  // a power of two, at least 1 MiB
-  std::uint64_t updates = 0;      // 0 means four for each element, as HPCC's rules say
+  std::uint64_t table_bytes = 0;  // size of the table: a power of two, at least 1 MiB
+  // number of updates; 0 means four for each element, as HPCC's rules say
+  std::uint64_t updates = 0;
   std::uint32_t repeats = 3;
 };
 
@@ -22,7 +23,7 @@ struct update_times {
   std::uint64_t passes = 0;  // number of passes over the updates of a round
   std::uint64_t round_updates = 0;
   std::uint64_t buffer_bytes = 0;
-  std::uint64_t look_ahead = 0;  // most updates that wait at a time
+  std::uint64_t look_ahead = 0;  // most updates that wait at the same time
   std::uint64_t direct = 0;      // number of updates of a run that found no room in their bin
   std::vector<double> plain_s;   // one time for each repeat
   std::vector<double> binned_s;
@@ -30,7 +31,7 @@ struct update_times {
   std::uint64_t wrong = 0;
   // The rate of the GPU's memory: the lower of its read rate and its write rate.
   double memory_bytes_per_s = 0;
-  double bytes_an_update = 0;  // bytes that the bins must move at least for an update
+  double bytes_an_update = 0;  // least number of bytes that the bins must move for each update
   double group_s = 0;          // time to group all updates by bins, without appending them
   double append_s = 0;         // time in a run to group updates and append them to bins
   double split_s = 0;          // time in a run to split bins of several windows
@@ -43,8 +44,8 @@ update_times measure_updates(const update_request& request);
 
 // A request for updates of a table in the host's memory.
 struct host_update_request {
-  std::uint64_t table_bytes = 0;  // a power of two, at least 1 MiB
-  std::uint64_t updates = 0;      // 0 means four for each element
+  std::uint64_t table_bytes = 0;  // size of the table: a power of two, at least 1 MiB
+  std::uint64_t updates = 0;      // number of updates; 0 means four for each element
   // The number of updates for the measurement of stores and atomics over the link.
   std::uint64_t link_updates = std::uint64_t{1} << 24U;
   std::uint32_t repeats = 1;
@@ -61,7 +62,7 @@ struct host_update_times {
   double stores_s = 0;         // time of stores over the link
   // The time of atomics over the link; such atomics do not see the host's own updates.
   double atomics_s = 0;
-  double host_s = 0;  // time of the host alone, with all its cores
+  double host_s = 0;  // time in which all cores of the host make the updates without the GPU
   double table_copy_s =
       0;  // time to copy the whole table to the GPU and back, with both directions at once
   double link_bytes_per_s = 0;  // rate of copies from the GPU to the host

@@ -42,9 +42,10 @@ struct piece {
 };
 
 struct layout {
-  std::vector<part> parts;    // one for each chunk
-  std::vector<chunk> chunks;  // in the order in which they move
-  std::vector<piece> pieces;  // in the order of chunks and parts
+  // the parts of the first chunk, then the parts of the second chunk, and so on
+  std::vector<part> parts;
+  std::vector<chunk> chunks;  // the chunks move in this order
+  std::vector<piece> pieces;  // sorted by chunk, and within a chunk by part
   std::uint64_t bytes = 0;
 };
 

@@ -204,12 +204,12 @@ class reader::mover {
     std::vector<std::uint32_t> checksums;  // checksum of each piece
   };
   struct slot_state {
-    batch* of = nullptr;  // null if the slot is idle
+    batch* of = nullptr;  // batch of the chunk in the slot; null if the slot is idle
     std::uint32_t chunk = 0;
     std::uint32_t user = 0;  // number of the thread that took the slot last
     bool moving = false;     // whether the chunk is on its way from or to a GPU
     bool asked =
-        false;  // whether a thread checks if the chunk has arrived, or sleeps before it checks
+        false;  // whether a thread checks whether the chunk has arrived, or sleeps before it checks
     steady::time_point since;
   };
   struct place {  // the position of the next piece
@@ -587,7 +587,8 @@ class reader::mover {
   const std::vector<file> files_;
   carrier* const gpus_;
   const transfer_options options_;
-  std::deque<direct_file> direct_;  // one for each file, if the caller asked for direct reads
+  // one object for each file, if the caller asked for direct reads
+  std::deque<direct_file> direct_;
   std::vector<std::thread> threads_;
 
   std::mutex mutex_;  // guards the following members

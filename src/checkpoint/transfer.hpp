@@ -27,7 +27,7 @@ struct transfer_options {
   // Whether to bypass the page cache. With `direct`, bytes for GPUs that the page cache does not
   // have are read directly from the disk.
   bool direct = false;
-  // The deadline for moving a chunk from or to a GPU.
+  // The longest time in seconds for which a chunk may move from or to a GPU.
   double deadline_s = 60;
   // A thread that waits calls this function from time to time, with the number of bytes moved so
   // far. An exception from the function ends the transfer.

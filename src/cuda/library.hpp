@@ -36,8 +36,8 @@ struct rmat_options {
   double c = 0.19;
 };
 
-// Makes the whole graph on one device. An edge takes 20 bytes of memory during construction, and 4
-// bytes afterwards.
+// Makes the whole graph on one device. Each edge takes 20 bytes of memory during construction, and
+// 4 bytes afterwards.
 device_graph make_rmat(node& n, std::uint32_t device, const rmat_options& o);
 
 }  // namespace interlace::cuda

@@ -15,10 +15,11 @@ inline constexpr int host_memory = -1;  // page-locked memory of the host
 struct link_options {
   std::vector<int> ordinals{};  // GPUs to measure; an empty list means all GPUs
   std::vector<std::uint64_t> sizes{std::uint64_t{256} << 20U};
-  std::uint32_t repetitions = 5;  // number of repetitions; a figure is their median
+  std::uint32_t repetitions = 5;  // number of repetitions; each rate is their median
   bool host = true;               // whether copies between each GPU and the host are measured
-  bool both_ways = true;          // whether both directions at once are measured
-  // The function is called with the part that is done, from 0 to 1.
+  bool both_ways = true;          // whether copies in both directions at once are measured
+  // From time to time, measure_links calls this function with the part of the work that is done,
+  // from 0 to 1.
   std::function<void(double done)> progress{};
 };
 

@@ -1,6 +1,6 @@
-// The rates that limit any kernel. They are the number of bytes that a GPU's memory moves in a
-// second, and the number of operations that the GPU's multiprocessors compute in a second. Kernels
-// that do nothing else measure these rates.
+// The rates that limit any kernel. These are the bytes that a GPU's memory moves per second, and
+// the operations that the GPU's multiprocessors compute per second. Kernels that do nothing else
+// measure these rates.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@ namespace interlace::cuda {
 
 struct rate_options {
   int ordinal = 0;
-  // The number of bytes that a launch reads and writes. Half of the free memory is the limit.
+  // The number of bytes that a launch reads and writes. A launch uses at most half of the free
+  // memory.
   std::uint64_t bytes = std::uint64_t{4} << 30U;
-  std::uint32_t repetitions = 5;  // number of repetitions; the figures are medians
+  std::uint32_t repetitions = 5;  // number of repetitions; each rate is their median
 };
 
 // The rates of a GPU. An operation is an instruction of one lane. A multiply-add is one
@@ -30,8 +31,8 @@ struct device_rates {
 };
 
 // Measures the rates, which takes about a second. Throws usage_error for 0 repetitions. Throws
-// device_error if too little memory is free. The L2 would then hold data that should come from
-// memory.
+// device_error if too little memory is free. With so little memory, the L2 would hold data that
+// should come from memory.
 device_rates measure_rates(const rate_options& o);
 
 }  // namespace interlace::cuda

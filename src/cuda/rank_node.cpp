@@ -94,9 +94,9 @@ void rank_node::call(std::uint32_t device, const kernel::library_call& c) {
 }
 
 // No rank overwrites memory that a peer still reads. Before the previous exchange, a region's back
-// was the front that its readers read. These readers have entered a barrier since that exchange. A
-// reduction has two inboxes for alternate exchanges. A rank that has folded an inbox has entered a
-// barrier after folding it.
+// buffer was the front buffer that its readers read. These readers have entered a barrier since
+// that exchange. A reduction has two inboxes, which successive exchanges use in turn. A rank that
+// has folded an inbox has entered a barrier after folding it.
 void rank_node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   for (const std::uint32_t id : ids) {
     kernel::region_state& s = states_.at(id);

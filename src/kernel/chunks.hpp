@@ -33,8 +33,8 @@ constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes)
 // little is left to move after the last block. Chunks for a copy engine are cut differently. An
 // engine loses microseconds between two copies, and small chunks at the end would queue for the
 // engine. Each of these chunks is an eighth larger than the previous one, up to chunk_bytes. The
-// engine then has those microseconds while the kernel computes the next chunk. The last two chunks
-// share the rest equally.
+// engine therefore loses these microseconds while the kernel computes the next chunk. The last two
+// chunks share the rest equally.
 //
 // Throws usage_error if a chunk cannot hold an element.
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner);

@@ -62,8 +62,9 @@ struct field_of {
 };
 
 struct key {
-  std::string_view table;  // such as "gpu.l2" or "link"; empty at the top of the file
-  std::string_view name;   // name with the unit, such as "size_KiB"
+  // name of the key's table, such as "gpu.l2" or "link"; empty at the top of the file
+  std::string_view table;
+  std::string_view name;  // name of the key with its unit, such as "size_KiB"
   key_type type;
   range within;
   std::string_view choices;  // "through|back", in the order of the field's values, or "64|128"
@@ -75,7 +76,7 @@ struct key {
 
 struct table {
   std::string_view name;
-  std::string_view title;  // such as "ScalarL1"; also the name of the struct in Python
+  std::string_view title;  // name of the table's struct in Python, such as "ScalarL1"
   need given;
   std::string_view
       marker;  // For an optional table: the key whose field is 0 if the table is missing.

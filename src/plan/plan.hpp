@@ -78,9 +78,9 @@ struct staging_buffer {
 };
 
 // A slot is a stream of a GPU. Its copies run one after another, in the order of the steps. For
-// each port of a GPU, there is one slot that sends and one that receives, so that no two transfers
-// compete for the port (section 4.5, contention avoidance). If the plan's messages run apart, each
-// message has its own slots.
+// each port of a GPU, there is one slot for sends and one slot for receives, so that no two
+// transfers compete for the port (section 4.5, contention avoidance). If the plan's messages run
+// apart, each message has its own slots.
 struct slot {
   std::uint32_t gpu = 0;
   std::size_t port = 0;  // index of the port's resource

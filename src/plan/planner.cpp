@@ -267,8 +267,8 @@ class planner {
 
   // The plan with all messages on their direct paths, even if the options do not allow these paths.
   // There is no value if a message has no direct path. Messages that share a port run one after
-  // another. But they run at the same time if that is faster, because one of them waits for a
-  // slower link or for a port to which other messages go.
+  // another. They run at the same time if this is faster. It can be faster if one of the messages
+  // waits for a slower link, or for a port to which other messages go.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {
@@ -402,7 +402,7 @@ class planner {
 
   std::string why_unused(const plan& made, std::size_t at, const std::vector<double>& load) const {
     const path& way = blank_.paths[at];
-    // In this case, the chosen shares fill a resource that the path needs.
+    // If `load` is not empty, the chosen shares fill a resource that the path needs.
     if (!load.empty()) {
       std::vector<std::size_t> uses;
       for (const leg& part : way.legs) {

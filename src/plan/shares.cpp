@@ -11,8 +11,8 @@ namespace {
 
 // A path is kept only if the other paths would be slower without it by at least this factor.
 constexpr double least_gain = 1.005;
-// The objective counts 1 for moving a whole message. If the whole message goes over staged paths,
-// this number is subtracted.
+// The objective adds 1 for moving a whole message. It subtracts staged_price if the whole message
+// goes over staged paths.
 constexpr double staged_price = 1e-5;
 
 std::uint32_t chunks_on(const path& way, std::uint32_t chunks) { return way.direct() ? 1 : chunks; }
@@ -218,7 +218,7 @@ class balancer {
   std::vector<double> fills_;
   std::vector<double> slopes_;
   std::vector<std::size_t> columns_;  // path of each variable except the last
-  std::vector<double> growth_;        // growth with T of each row's limit
+  std::vector<double> growth_;        // for each row, the growth of its limit with T
   linear_solution solution_;
 };
 

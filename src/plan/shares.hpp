@@ -35,7 +35,7 @@ struct balance {
 //   fill time is the setup and latency of every leg, and the chunks of all legs except the
 //   slowest.)
 // - For each resource, the bytes of all paths that use it are at most T times the capacity that
-//   traffic leaves. For direct paths, they are at most T times the fair share.
+//   traffic leaves. The bytes of direct paths are at most T times the fair share.
 // - For the engines of each GPU, the times for which copies hold an engine are at most T times the
 //   number of engines.
 //

@@ -10,7 +10,8 @@
 namespace interlace::plan {
 namespace {
 
-constexpr std::uint64_t grain = 256;  // in bytes; copies with a smaller alignment are slower
+// alignment of parts, in bytes; copies with a smaller alignment are slower
+constexpr std::uint64_t grain = 256;
 
 std::uint64_t round_up(std::uint64_t bytes) { return (bytes + grain - 1) / grain * grain; }
 

@@ -103,10 +103,10 @@ std::optional<outcome> judge_first(const cuda::driver_table& driver, const reque
 
 // --- the kernel ----------------------------------------------------------------------------------
 
-// Page-locked memory for lists of blocks, in each context that has the kernel. It is taken in
-// advance, because taking memory later could wait for work of the program. It has room for several
-// batches. A program can enqueue a batch for each layer of a model before the first batch is
-// complete.
+// Page-locked memory for lists of blocks, in each context that has the kernel. The memory is taken
+// in advance, because taking memory later could wait for work of the program. The memory has room
+// for several batches. A program can enqueue a batch for each layer of a model before the first
+// batch is complete.
 constexpr std::size_t small_lists = 32;
 constexpr std::size_t small_list = std::size_t{64} << 10U;
 constexpr std::size_t middle_lists = 6;

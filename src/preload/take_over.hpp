@@ -30,9 +30,9 @@ struct requested_copy {
 // Enqueues the copy if it can be taken over. Returns whether the copy is enqueued. If not, the
 // caller must make the copy. Counts the copy in both cases.
 bool take_over(const requested_copy& asked) noexcept;
-// Does the same for a call that returns when the copy is complete. Returns the call's result, or no
-// value if the caller must make the copy. Only copies between a GPU and the host are taken over,
-// because for other copies the driver does not always wait.
+// Does the same as `take_over` for a call that returns when the copy is complete. Returns the
+// call's result, or no value if the caller must make the copy. Only copies between a GPU and the
+// host are taken over, because for other copies the driver does not always wait.
 std::optional<int> take_over_waiting(const requested_copy& asked) noexcept;
 
 // Whether the engine has started or is starting. In both cases it enables peer access between the

@@ -338,7 +338,7 @@ void node::enqueue_exchange(const std::vector<std::uint32_t>& ids) {
   }
   region_exchange work;
   std::uint32_t payload = 0;
-  // The id of the partition, and its parity before the epoch.
+  // For each partition, its id and its parity before the epoch.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> partitions;
   for (const std::uint32_t id : ids) {
     kernel::region_state& state = states_[id];

@@ -1,5 +1,5 @@
 /* The memory domain. It registers GPU memory and packs it into keys for other processes. In a
- * process that unpacks a key, it maps the memory. */
+ * process that unpacks a key, the memory domain maps the memory. */
 #ifndef INTERLACE_UCX_MEMORY_H
 #define INTERLACE_UCX_MEMORY_H
 

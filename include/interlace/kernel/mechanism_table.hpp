@@ -10,7 +10,7 @@
 
 namespace interlace::kernel {
 
-// How stores reach the other devices.
+// The ways in which stores reach the other devices.
 enum class mechanism : std::uint8_t {
   // The kernel runs to its end. Then its output is copied to the other GPUs.
   bulk_copy,
@@ -95,9 +95,10 @@ struct mechanism_parameter_row {
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t multiple = 1;
-  std::uint64_t initial = 0;  // default; 0 means: only if the user names it
-  std::uint64_t first_tried = 0;  // a search tries powers of 2 from here to there
-  std::uint64_t last_tried = 0;
+  // The default value. With 0, the parameter applies only if the user names it.
+  std::uint64_t initial = 0;
+  std::uint64_t first_tried = 0;  // first power of 2 that a search tries
+  std::uint64_t last_tried = 0;   // last power of 2 that a search tries
 };
 
 using parameter_list = std::span<const mechanism_parameter>;

@@ -48,7 +48,8 @@ struct cache {
 // A first-level cache for loads of one element for all lanes of a warp. Several compute units share
 // the cache. A miss takes an entry of the compute unit that loads.
 struct scalar_cache {
-  std::uint64_t bytes = 0;  // 0 if the GPU has no such cache; these loads then go to the L1
+  // 0 if the GPU has no such cache; in that case, these loads go to the L1
+  std::uint64_t bytes = 0;
   std::uint32_t ways = 0;
   std::uint32_t compute_units = 1;  // number of compute units that share one cache
   std::uint64_t hit_latency_ps = 0;
@@ -229,7 +230,7 @@ struct gpu {
   double copy_bytes_per_s = 0;      // rate of one engine, if no link limits it
   // The time from a flag to the start of a copy that waits for the flag.
   std::uint64_t copy_wait_ps = 0;
-  // The time from a kernel's end to the start of a copy that the host then starts.
+  // The time from a kernel's end to the start of a copy that the host starts after the kernel.
   std::uint64_t copy_host_ps = 0;
   std::uint64_t copy_launch_ps = 0;  // time of the host thread to enqueue a copy
   // The time of the host thread to record an event and to enqueue a wait for it.

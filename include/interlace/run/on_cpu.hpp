@@ -27,7 +27,7 @@ result on_host(const Problem& problem, const request& asked) {
 
 // The number of iterations that a sampled run simulates. Iteration k uses the same buffers as
 // iteration k - 2, because regions swap two buffers. The first two iterations are therefore cold.
-// Every later iteration repeats the iteration two before it.
+// Every later iteration k repeats iteration k - 2.
 inline constexpr std::uint32_t sampled_iterations = 4;
 
 // Simulates only the first iterations, and runs the later iterations only for their results.

@@ -37,8 +37,8 @@ struct request {
   std::function<void()> check_interrupt;
   // Simulated node only: path of the trace file to write; if empty, no trace is written.
   std::string record;
-  // Simulated node only: whether every iteration is simulated. If not, and if iterations repeat,
-  // only the first iterations are simulated (interlace/run/on_cpu.hpp).
+  // Simulated node only: whether every iteration is simulated. If the member is false, and if
+  // iterations repeat, only the first iterations are simulated (interlace/run/on_cpu.hpp).
   bool whole = true;
   // Simulated node only. Some workloads choose their blocks by the number of threads that a GPU
   // holds. If this member is true, they choose the blocks for the described machine. If it is
@@ -80,7 +80,8 @@ result on_sim(const Problem& problem, const request& asked, const machine::machi
 // Runs the workload `warmup` times, and then makes `repeats` measured runs. Afterwards the function
 // makes three more runs with additional events, which do not count as measured. These three runs
 // give the timeline. If the mechanism copies after the kernels, they also give the fraction of the
-// time in which only copies run. copy_s is the median of that fraction times the measured time.
+// time in which only copies run. copy_s is the median of this fraction, multiplied by the measured
+// time.
 template <class Problem>
 measurement on_cuda(const Problem& problem, const request& asked, std::uint32_t warmup,
                     std::uint32_t repeats);

@@ -34,7 +34,8 @@ class Parameter(NamedTuple):
     least: int
     most: int = (1 << 64) - 1
     multiple: int = 1
-    default: int = 0  # 0 means: used only if the user names it
+    # The default value. With 0, the parameter applies only if the user names it.
+    default: int = 0
     commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower
     tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries
 

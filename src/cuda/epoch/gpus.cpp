@@ -64,8 +64,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
       copy_streams_[d].assign(2 * std::size_t{n}, copy_streams_[d][0]);
     }
     for (std::uint32_t k = 0; k < 2 * n && !shares_gpu_; ++k) {
-      // The streams have high priority. When a block of the kernel ends, an agent then gets the
-      // free place before another block of the kernel does.
+      // The streams have high priority. When a block of the kernel ends, an agent therefore gets
+      // the free place before another block of the kernel.
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&copy_streams_[d][k], cudaStreamNonBlocking,
                                                         k == d ? greatest : least));
     }

@@ -35,18 +35,18 @@ class node_gpus {
   std::uint32_t count() const { return static_cast<std::uint32_t>(ordinals_.size()); }
   const std::vector<int>& ordinals() const { return ordinals_; }
   int ordinal(std::uint32_t device) const { return ordinals_.at(device); }
-  // shares_gpu says whether any devices share a GPU. The next function returns the number of
-  // devices on a device's GPU.
+  // shares_gpu says whether any devices share a GPU. sharers(device) is the number of devices on
+  // the GPU of `device`.
   bool shares_gpu() const { return shares_gpu_; }
   std::uint32_t sharers(std::uint32_t device) const {
     return devices_on(ordinals_, ordinal(device));
   }
   // The main stream of each device.
   const std::vector<cudaStream_t>& streams() const { return streams_; }
-  // The copy streams of a device. The stream [peer] goes to a peer; with the device's own number,
-  // it is the stream of the device's agent. The stream [devices + peer] is a second stream to the
-  // peer. Each of the two streams gets every other chunk, so that an engine has a next chunk while
-  // a stream switches chunks. On a shared GPU, all copy streams of a device are one stream.
+  // The copy streams of a device. The stream [peer] goes to a peer. The stream [device] is the
+  // stream of the device's agent. The stream [devices + peer] is a second stream to the peer. Each
+  // of the two streams gets every other chunk, so that an engine has a next chunk while a stream
+  // switches chunks. On a shared GPU, all copy streams of a device are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }

@@ -33,8 +33,8 @@ class issuer {
   // is therefore captured into a graph, and the graph is then discarded.
   void load_call(const operation& o);
 
-  // Call begin_graphs before the graphs of all devices are captured, and the next function after
-  // that. Launches that are captured between the two calls may start early.
+  // Call begin_graphs before the graphs of all devices are captured, and call end_graphs
+  // afterwards. Launches that are captured between the two calls may start early.
   void begin_graphs();
   void end_graphs() { early_now_ = 0; }
   // The number of kernels and exchanges that were launched early since the last reset.
@@ -53,7 +53,7 @@ class issuer {
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
-  // The state of early launches. In each set of devices, bit d stands for device d.
+  // In each of these two sets of devices, bit d stands for device d.
   std::uint32_t early_now_ =
       0;  // devices whose graphs are being captured and may have early launches
   std::uint32_t behind_kernel_ =

@@ -25,8 +25,8 @@ class loaded_kernels {
   explicit loaded_kernels(const node_gpus& gpus) : gpus_(gpus) {}
 
   // Loads a kernel on all devices. All devices must be idle. Loading may wait for work that runs on
-  // a device. An exchange that runs there may in turn wait for work that the host has not enqueued
-  // yet.
+  // a device. An exchange that runs on the device may in turn wait for work that the host has not
+  // enqueued yet.
   void load(const kernel_operation& k);
   // The properties of a kernel. The kernel must be loaded.
   const properties& of(std::uint32_t device, const kernel_operation& k) const {

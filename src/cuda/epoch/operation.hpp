@@ -61,7 +61,8 @@ struct exchange_operation {
   std::vector<std::vector<copy_operation>> copies;  // for each device, its copies
   // For each device, the copy streams for which the exchange waits.
   std::vector<std::uint32_t> join;
-  std::vector<exchange_arguments> first;            // one for each device
+  // for each device, the arguments of its exchange
+  std::vector<exchange_arguments> first;
   std::vector<std::vector<large_reduction>> large;  // for each device, its large reductions
 
   // The joint delivery of type `Delivery`, or null if the exchange has none.
@@ -79,7 +80,8 @@ struct operation {
   kind what = kind::kernel;
   std::uint32_t device = 0;  // device of the operation; exchanges do not use it
   kernel_operation kernel;
-  std::vector<copy_operation> copies;  // copies that start after all kernels so far
+  // copies that start after all kernels that were enqueued before them
+  std::vector<copy_operation> copies;
   exchange_operation exchange;
   kernel::library_call call;
 };

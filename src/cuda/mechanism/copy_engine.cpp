@@ -22,7 +22,7 @@ class copies_of_chunks final : public tracked_mechanism {
                      [&](const copy_stream& c) { used |= 1U << c.which; });
     return used;
   }
-  // The waits are enqueued after the kernel. If there is only one hardware queue, waits ahead of
+  // The waits are enqueued after the kernel. If there is only one hardware queue, waits in front of
   // the kernel would cause a deadlock.
   void enqueue_after(const enqueued& l) const override {
     each_copy_stream(

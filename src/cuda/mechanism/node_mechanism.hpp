@@ -33,7 +33,7 @@ struct node_parts {
 // A launch that writes a region, on a node with several devices.
 struct region_launch {
   std::uint32_t device = 0;
-  kernel_operation kernel;  // launches all blocks; the entry is not chosen yet
+  kernel_operation kernel;  // launches all blocks; its `entry` is not set yet
   const kernel_entries& entries;
   std::uint32_t region = 0;
   const kernel::block_mapping& mapping;
@@ -42,7 +42,7 @@ struct region_launch {
 // A launch that updates a partition, on a node with several devices.
 struct update_launch {
   std::uint32_t device = 0;
-  kernel_operation kernel;  // launches all blocks; the entry is not chosen yet
+  kernel_operation kernel;  // launches all blocks; its `entry` is not set yet
   const kernel_entries& entries;
   const kernel::region_state& partition;
   combine operation = combine::add;

@@ -19,14 +19,14 @@ namespace interlace::cuda {
 struct region_side {
   std::uint32_t device = 0;
   int ordinal = 0;
-  std::uint32_t parity = 0;  // buffers[device][parity] is the front
+  std::uint32_t parity = 0;  // buffers[device][parity] is the front buffer
   std::vector<kernel::chunk> chunks;
   launch_tracking tracking;
   barrier_arguments barrier;
-  // The region's own streams on this device. The stream [peer] goes to a peer; with the device's
-  // own number, it is the stream of the device's agent. The stream [devices + peer] is a second
-  // stream to the peer, for every other chunk. If several devices of this process share the GPU,
-  // all of these streams are one stream.
+  // The region's own streams on this device. The stream [peer] goes to a peer. The stream [device]
+  // is the stream of the device's agent. The stream [devices + peer] is a second stream to the
+  // peer, for every other chunk. If several devices of this process share the GPU, all of these
+  // streams are one stream.
   std::vector<cudaStream_t> streams;
   cudaEvent_t begun_event = nullptr;  // event that `begin` records
   cudaEvent_t event = nullptr;        // event that orders streams
@@ -60,7 +60,7 @@ class region_mechanism {
   virtual void deliver(const kernel::region_state& state, const region_side& s) const = 0;
 };
 
-// The buffer of a device that kernels write in the current epoch of `s`.
+// The buffer into which kernels of `device` write in the current epoch of `s`.
 std::byte* back_of(const kernel::region_state& state, const region_side& s, std::uint32_t device);
 
 // Makes the caller's stream wait for the work that is now on the stream `from`.

@@ -27,8 +27,8 @@ class managed_memory {
   managed_memory& operator=(managed_memory&&) = delete;
 
   // Allocates memory and sets every byte to 0xff. Returns nullptr for 0 bytes. All GPUs may use the
-  // memory at the same time. Throws usage_error for more than most_bytes bytes, and if a GPU cannot
-  // share pages while other GPUs run.
+  // memory at the same time. Throws usage_error if `bytes` is larger than most_bytes, or if a GPU
+  // cannot share pages while other GPUs run.
   void* take(const std::vector<int>& gpus, std::uint64_t bytes);
 
   // Passes the region's hint for one of its buffers to the driver. GPU gpus[d] writes part d.

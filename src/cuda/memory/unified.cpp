@@ -70,7 +70,7 @@ void* unified_memory::take(const std::vector<int>& ordinals, std::uint64_t bytes
       d.check(mapped, "cuMemMap");
       a.mapped += page;
     }
-    // If several devices share a GPU, the GPU must be named only once.
+    // If several devices share a GPU, the list must name the GPU only once.
     std::vector<int> users = ordinals;
     std::sort(users.begin(), users.end());
     users.erase(std::unique(users.begin(), users.end()), users.end());

@@ -93,8 +93,8 @@ void elastic_memory::give_access() {
   for (const int peer : place_.peers)
     if (peer != user_) add(peer);
   int result = driver_.set_access(address_, bytes_, users.data(), users.size());
-  // The GPU that uses the memory has access now. If the other GPUs get no access, nothing fails,
-  // but copies take no path through them.
+  // The GPU that uses the memory has access now. If the other GPUs get no access, the call still
+  // succeeds, but copies take no path through these GPUs.
   if (result != driver_result::success && users.size() > needed)
     result = driver_.set_access(address_, bytes_, users.data(), needed);
   check(driver_, result, "cuMemSetAccess");

@@ -53,9 +53,10 @@ struct parking::content {
 struct parking::allocation {
   gpu_state* gpu = nullptr;
   std::unique_ptr<elastic_memory> memory;
-  bool away = false;                       // whether the contents are not in `memory`
-  bool has_contents = true;                // whether the contents of a parked allocation are kept
-  std::uint64_t begin = 0;                 // where the contents begin in the pool's slabs
+  bool away = false;         // whether the contents are not in `memory`
+  bool has_contents = true;  // whether the contents of a parked allocation are kept
+  // position in the pool's slabs at which the contents begin
+  std::uint64_t begin = 0;
   std::unique_ptr<elastic_memory> on_gpu;  // the contents on another GPU
 
   content in_slabs() const { return {memory->address(), memory->bytes(), begin, gpu}; }
@@ -429,7 +430,7 @@ void parking::leave(std::unique_ptr<elastic_memory> memory) {
   left_memory_.push_back(std::move(memory));
 }
 
-// Gives back the memory that could not be given back before, if no GPU has work any more.
+// Gives back the memory that could not be given back before, if no GPU has work left.
 void parking::sweep() {
   std::vector<page_locked> slabs;
   std::vector<std::unique_ptr<elastic_memory>> memory;
@@ -522,7 +523,7 @@ std::uint64_t parking::park_on_slabs(pool& of) {
   }
   return store(
       quoted(of.name), copies, of.slabs,
-      [&] {  // from here on no step can fail for lack of host memory
+      [&] {  // from here on, lack of host memory cannot make any step fail
         for (auto& [address, one] : of.allocations) {
           if (!one.has_contents) continue;
           copies.wait_for((one.in_slabs().end() - 1) / options_.slab_bytes);
@@ -611,8 +612,8 @@ park_report parking::park(const std::string& name, const park_request& how) {
       report.locked_bytes = park_on_slabs(*of);
     else if (how.to != park_nowhere)
       store_on_gpu(*of, how.to);
-    // Allocations whose contents are dropped come last. Until then, a failed park can be undone
-    // without loss.
+    // The allocations whose contents are dropped are detached last. Until then, a failed park can
+    // be undone without loss.
     for (auto& [address, one] : of->allocations)
       if (!one.away) detach(one);
   } catch (const device_error& error) {

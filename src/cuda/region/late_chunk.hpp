@@ -13,13 +13,14 @@ struct counted_chunks {
   bool running = false;  // whether an epoch is known to run
   // The number of exchanges that have found all chunks of their epoch ready.
   unsigned long long launches = 0;
-  // Sums over all epochs; empty if they are not known.
+  // The value of each chunk's counter, summed over all epochs. The list is empty if the values are
+  // not known.
   std::span<const unsigned long long> counters;
   std::span<const unsigned long long> targets;  // targets of one epoch
 };
 
 struct late_count {
-  std::size_t device = 0;  // index of the device among the devices
+  std::size_t device = 0;  // index in the list `devices`
   std::size_t chunk = 0;
   unsigned long long seen = 0;
   unsigned long long target = 0;

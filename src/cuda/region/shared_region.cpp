@@ -357,8 +357,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
     s.streams.assign(s.streams.size(), s.streams[0]);
   }
   for (std::uint32_t k = 0; k < 2 * n && !one; ++k) {
-    // The streams have high priority. When a block of the kernel ends, an agent then gets the free
-    // place before another block of the kernel does.
+    // The streams have high priority. When a block of the kernel ends, an agent therefore gets the
+    // free place before another block of the kernel.
     INTERLACE_CUDA_CHECK(cudaStreamCreateWithPriority(&s.streams[k], cudaStreamNonBlocking,
                                                       k == s.device ? greatest : least));
   }

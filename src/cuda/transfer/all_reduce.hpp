@@ -34,8 +34,8 @@ struct byte_range {
 };
 
 // The division of a message into pieces, which run one after another. Each piece has one part for
-// each participant, and this participant reduces the part. Parts begin at multiples of a vector's
-// bytes. Parts at the end can be empty.
+// each participant, and this participant reduces the part. The offset of each part is a multiple of
+// a vector's size. Parts at the end can be empty.
 struct all_reduce_cut {
   std::vector<std::vector<byte_range>> pieces;  // [piece][participant]
   std::uint64_t slot_bytes = 0;  // size of the staging memory for a part of another participant
@@ -52,7 +52,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
                               std::uint64_t staging_bytes, bool overlap);
 
 // Throws usage_error if `copier::all_reduce_async` does not accept the call. This check uses only
-// the addresses and asks no driver.
+// the addresses and does not call the driver.
 void check_all_reduce(const all_reduce_call& what);
 
 // The GPU of each participant. Throws usage_error unless both buffers of each participant are in

@@ -70,8 +70,8 @@ class block_copier {
  public:
   static constexpr std::array<std::size_t, 1> one_list{1};
 
-  // Makes a copier. It predicts times by the costs in the machine's profile, or by those of an H200
-  // if there is no profile.
+  // Makes a copier. It predicts times by the costs in the machine's profile, or by the costs of an
+  // H200 if there is no profile.
   explicit block_copier(const driver_table& driver, block_options options = {});
   // Makes a copier that predicts times by `costs`. `costs` must outlive the copier.
   block_copier(const driver_table& driver, block_options options, const plan::block_costs& costs);

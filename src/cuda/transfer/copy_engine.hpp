@@ -69,7 +69,7 @@ class copy_engine {
   copy_statistics statistics() const;
 
  private:
-  // Everything that messages over several paths need. The first such message makes it.
+  // The objects that messages over several paths need. The first such message makes these objects.
   struct multi_path;
 
   static std::vector<std::unique_ptr<multi_path>>& owned_by_graphs();
@@ -91,7 +91,7 @@ class copy_engine {
   kernel_image image_;
   std::once_flag start_once_;
   std::unique_ptr<multi_path> multi_path_;
-  // Null if the engine has not started or cannot take several paths.
+  // The pointer is null if the engine has not started or cannot take several paths.
   std::atomic<multi_path*> started_{nullptr};
 };
 

@@ -68,7 +68,7 @@ struct addresses {
   };
   std::vector<end> sources;       // one for each message
   std::vector<end> destinations;  // one for each message
-  // One for each buffer of the program; buffers are never freed.
+  // One address for each buffer of the program. Buffers are never freed.
   std::vector<device_address> buffers;
 
   device_address of(const plan::location& place) const {

@@ -40,7 +40,7 @@ class link_usage {
   const copy_routes& routes_;
   traffic_table traffic_;
   std::function<std::uint64_t()> clock_;
-  // A random number that distinguishes this engine's streams from those of other engines.
+  // A random number that distinguishes this engine's streams from the streams of other engines.
   traffic_user own_streams_;
 };
 

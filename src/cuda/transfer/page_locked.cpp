@@ -93,7 +93,7 @@ page_locker::page_locker(const driver_table& driver, std::uint64_t slab_bytes, s
       bytes_(slab_bytes * slabs),
       untouched_(slabs, pieces_in_slab_) {
   // All slabs are in one mapping. Otherwise each further call to map memory would wait for the
-  // driver's page-locking, and would delay it.
+  // driver's page-locking, and would delay the page-locking.
   memory_ = map_new(bytes_);
   if (memory_ == nullptr) throw_no_memory(bytes_);
   try {

@@ -425,7 +425,7 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
     }
     case instruction_kind::vote:
     case instruction_kind::reduce: {
-      // A vote is two integer operations, and the lanes for special operations make reductions.
+      // A vote takes two integer operations. Reductions run on the lanes for special operations.
       const bool votes = i.kind == instruction_kind::vote;
       const operation lanes = votes ? operation::integer : operation::special;
       const picoseconds busy = pipe_time_of(lanes, votes ? 2 : 1);

@@ -23,10 +23,10 @@ struct remote_load_counts {
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
   std::uint64_t instructions = 0;  // load instructions whose lines have all arrived
-  // The sum over these instructions of the time from the load's start to the arrival of its last
-  // line.
+  // For each instruction that `instructions` counts, the time from the load's start to the arrival
+  // of its last line. This is the sum of these times.
   picoseconds waited = 0;
-  // The sum over requests and replies to other devices of their time on links.
+  // The sum of the times that requests to other devices, and their replies, spend on links.
   picoseconds in_links = 0;
   // Loads that reached the second-level cache, including loads from other devices.
   std::uint64_t l2_loads = 0;

@@ -12,7 +12,7 @@ namespace interlace::sim {
 struct translation_counts {
   std::uint64_t l1_hits = 0;
   std::uint64_t l1_misses = 0;  // misses, including misses on a page that is already in flight
-  std::uint64_t l2_hits = 0;    // of the pages that L1 TLBs requested, those that the L2 TLB had
+  std::uint64_t l2_hits = 0;    // number of page requests of L1 TLBs that the L2 TLB could answer
   std::uint64_t l2_misses = 0;
   std::uint64_t walks = 0;       // requests to the host
   std::uint64_t payload = 0;     // payload of requests and replies

@@ -64,7 +64,7 @@ class load_treatment {
   }
 
   // The decisions in order. If the run was too short for a decision, there is one element: the
-  // decision that would have followed. Its `made` is false.
+  // decision that would have followed. The member `made` of this element is false.
   struct decided {
     bool made = false;
     std::vector<decision_engine::decision> what;

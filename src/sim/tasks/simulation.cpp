@@ -302,8 +302,8 @@ picoseconds simulation::run_in_order() {
   for (event_queue& q : queues_) q.use_clock(&clock);
   std::uint64_t handled = 0;
   while (true) {
-    // Meetings are handled before all other events of the same time, and events of lower devices
-    // before those of higher devices.
+    // Of several events at the same time, meetings are handled first. After the meetings, the
+    // events of devices with lower numbers come first.
     event_queue* first = &queues_[meeting()];
     for (std::uint32_t d = 0; d <= host(); ++d) {
       if (queues_[d].next() < first->next()) first = &queues_[d];

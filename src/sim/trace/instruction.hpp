@@ -27,10 +27,11 @@ enum class action : std::uint8_t {
   store,
   atomic,
   release,  // a fence
-  // Computation; count: number of operations of each lane, all of one kind (interlace::operation).
+  // computation; `count` is the number of operations of each lane, all of one kind
+  // (interlace::operation)
   compute,
-  shared,   // an access to shared memory; count: number of cycles, including bank conflicts
-  shuffle,  // register exchanges; count: their number
+  shared,   // an access to shared memory; `count` is the number of cycles, including bank conflicts
+  shuffle,  // register exchanges; `count` is their number
   wait,  // waits for all earlier instructions; directly after an atomic, it means that the atomic
          // acquires and releases
   barrier,  // waits like `wait`, and then for the other warps of the block

@@ -29,7 +29,7 @@ struct stencil_2d_kernel {
   unified<float> from;
   unified<float> to;
   // The number of tiles in a column of tiles. Blocks are numbered down the first column of tiles,
-  // then down the next.
+  // then down the next column.
   std::uint32_t tiles_down = 0;
   std::uint32_t padded = 0;  // elements from one row to the next
   stencil_weights weights;

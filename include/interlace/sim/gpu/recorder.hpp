@@ -3,9 +3,9 @@
 //
 // Accesses of different lanes are the same instruction if they come from the same place in the
 // source and if their enclosing lane.range loops are in the same iterations. A lane can reach an
-// instruction that no lane has reached before. The recorder then inserts the instruction after the
-// instruction that the lane executed last. This keeps program order, whatever path the first lane
-// took.
+// instruction that no lane has reached before. In this case, the recorder inserts the instruction
+// after the instruction that the lane executed last. This keeps program order, whatever path the
+// first lane took.
 //
 // For a warp.repeated, the recorder keeps the instructions of the lanes of one warp. For all other
 // warps it records only addresses.
@@ -54,10 +54,10 @@ class recorder {
     std::vector<subscribed_pages*> subscribed;
     std::uint32_t slot_bits = 0;  // address >> slot_bits gives the device that owns the memory
     kernel::trace_totals* totals = nullptr;  // sums over all accesses; null if nothing is summed
-    // The chunks of a tracked launch. Null if the launch needs no announcements.
+    // The chunks of a tracked launch. The pointer is null if the launch needs no announcements.
     const std::vector<kernel::chunk>* chunks = nullptr;
-    // One counter of 8 bytes for each chunk, in the device's memory. Null if the stores themselves
-    // update the counters.
+    // One counter of 8 bytes for each chunk, in the device's memory. The pointer is null if the
+    // stores themselves update the counters.
     const std::byte* counters = nullptr;
     // Whether a block must run when it starts, and not ahead of time. Kernels that update the
     // memory of other devices need this setting, because kernels of those devices may update the
@@ -65,7 +65,7 @@ class recorder {
     bool in_turn = false;
     trace::sink* log = nullptr;  // receives every action; null if nothing is logged
     std::uint32_t launch = 0;    // number of the launch in the log
-    compiled_kernel code;        // what the compiler made of the kernel
+    compiled_kernel code;        // the compiler's numbers for the kernel
     // Whether the GPU's ballots, and its reductions of 32-bit integers over a warp, have their own
     // times. If not, ballots and reductions take the time of register exchanges.
     bool votes = false;
