@@ -128,14 +128,8 @@ outcome run(const sizing& s, std::uint64_t elements, std::uint64_t count, spread
   std::unique_ptr<host_rings> rings;
   if (to == receiver::host) rings = std::make_unique<host_rings>(s, table.data());
   const auto combine = [&](const bin_set<update>& bins, std::uint32_t windows) {
-    block_on_host::launch(windows, threads, [&] {
-      const std::uint64_t first = bins.first + (std::uint64_t{blockIdx.x} << bins.log2);
-      if (first >= elements) return;
-      const auto size =
-          static_cast<std::uint32_t>(min(std::uint64_t{1} << bins.log2, elements - first));
-      combine_window<threads, 2>(table.data(), first, size,
-                                 bins.pool + std::uint64_t{blockIdx.x} * bins.room,
-                                 min(bins.filled[blockIdx.x], bins.room), apply, memory);
+    block_on_host::launch(std::min(windows, 3U), threads, [&] {
+      combine_windows<threads, 2>(table.data(), bins, windows, elements, apply, memory);
     });
   };
   for (std::uint64_t begin = 0; begin < count; begin += s.round_updates) {

@@ -58,7 +58,7 @@ struct drop_updates {
 // The shape of blocks that append from memory. Two such blocks share a multiprocessor. On GPUs with
 // the least shared memory, a multiprocessor holds only one such block.
 template <class Record>
-using usual_shape = append_shape<512, sizeof(Record) <= 8 ? 16 : 8, 2>;
+using usual_shape = append_shape<256, sizeof(Record) <= 8 ? 32 : 16, 2>;
 
 template <class Shape, class Record, class Producer, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
@@ -96,19 +96,14 @@ inline constexpr int combine_threads = 1024;
 template <class Record>
 inline constexpr int combine_ahead = sizeof(Record) <= 8 ? 8 : 4;
 
-// Combines the windows of a set of bins with their updates. There is one block for each window.
+// Combines the windows of a set of bins with their updates.
 template <class Record, class Apply>
 __global__ void __launch_bounds__(combine_threads)
-    combine_kernel(const bin_set<Record> from, std::uint64_t elements, const Apply apply) {
+    combine_kernel(const bin_set<Record> from, std::uint32_t windows, std::uint64_t elements,
+                   const Apply apply) {
   extern __shared__ __align__(16) unsigned char update_memory[];
-  const std::uint32_t count = min(from.filled[blockIdx.x], from.room);
-  const std::uint64_t first = from.first + (std::uint64_t{blockIdx.x} << from.log2);
-  if (count == 0) return;
-  const auto size =
-      static_cast<std::uint32_t>(min(std::uint64_t{1} << from.log2, elements - first));
-  combine_window<combine_threads, combine_ahead<Record>>(
-      apply.table, first, size, from.pool + std::uint64_t{blockIdx.x} * from.room, count, apply,
-      update_memory);
+  combine_windows<combine_threads, combine_ahead<Record>>(apply.table, from, windows, elements,
+                                                          apply, update_memory);
 }
 
 inline constexpr int plain_threads = 256;
@@ -341,9 +336,9 @@ class update_bins {
     const std::uint64_t there = (request_.elements - from.first + window - 1) / window;
     auto* const kernel = &combine_kernel<Record, Apply>;
     const std::uint64_t shared = window * request_.value_bytes;
-    prepared(kernel, combine_threads, shared);
-    kernel<<<static_cast<unsigned>(std::min<std::uint64_t>(windows, there)), combine_threads,
-             shared, stream>>>(from, request_.elements, apply);
+    const std::uint64_t grid = prepared(kernel, combine_threads, shared);
+    kernel<<<static_cast<unsigned>(std::min<std::uint64_t>({windows, there, grid})),
+             combine_threads, shared, stream>>>(from, windows, request_.elements, apply);
     INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
