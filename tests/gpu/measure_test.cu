@@ -42,7 +42,7 @@ TEST_F(measure_test, links) {
   o.progress = [&](double d) { done = d; };
   const auto links = cuda::measure_links(o);
   const std::size_t gpus = cuda::device_count();
-  // There are two measurements for each connection and size: one direction, and both directions
+  // Each connection has two measurements for each size: one direction alone, and both directions
   // together.
   EXPECT_EQ(links.size(), 2 * (gpus * (gpus - 1) + 2 * gpus + gpus * (gpus - 1) / 2 + gpus));
   EXPECT_EQ(done, 1);
@@ -60,8 +60,8 @@ TEST_F(measure_test, links) {
   EXPECT_THROW((void)cuda::measure_links(o), usage_error);
 }
 
-// The counters grow by the bytes that an exchange sends. They count for the whole GPU. If others
-// use the GPU, only a lower bound holds. The driver may update the counters late.
+// The counters grow by the bytes that an exchange sends. The driver may update them late. They
+// count the traffic of the whole GPU, so only a lower bound holds if other programs use the GPU.
 TEST_F(measure_test, link_counters) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const auto options = options_for(2);
@@ -97,7 +97,7 @@ double attribute(cudaDeviceAttr which) {
   return value;
 }
 
-// The rates are compared with the driver's clocks and widths, and with the operations per clock in
+// Compares the rates with the driver's clocks and widths, and with the operations per clock in
 // NVIDIA's guide.
 TEST_F(measure_test, rates) {
   const auto rates = cuda::measure_rates({});
@@ -120,7 +120,7 @@ TEST_F(measure_test, rates) {
     EXPECT_LE(found, rates.together_per_s);
     EXPECT_GT(found, clocks);
   }
-  // In each clock, four warps complete an instruction.
+  // At most four warps complete an instruction in each clock.
   EXPECT_LT(rates.together_per_s, 128.5 * clocks);
   if (attribute(cudaDevAttrComputeCapabilityMajor) == 9) {
     EXPECT_GT(rates.fp32_per_s, 0.75 * 128 * clocks);
@@ -145,8 +145,8 @@ struct scale {
   }
 };
 
-// A kernel that only streams takes about its bytes divided by the rates. It can be faster only by
-// the data that the L2 keeps.
+// The time of a kernel that only streams is about its bytes divided by the measured rates. It can
+// be shorter only because of data that the L2 keeps.
 TEST_F(measure_test, a_stream_is_near_its_limit) {
   const auto rates = cuda::measure_rates({});
   const std::uint64_t n = std::max<std::uint64_t>(1U << 24U, rates.cache_bytes);
@@ -185,7 +185,7 @@ TEST_F(measure_test, sort) {
   }
 }
 
-// The edges of the generator, computed as graphs.py documents it.
+// Returns the edges of the generator, computed as graphs.py documents it.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> rmat_edges(const cuda::rmat_options& o) {
   const auto threshold = [](double p) { return static_cast<std::uint64_t>(std::ldexp(p, 32)); };
   const std::uint64_t at_a = threshold(o.a);
@@ -236,7 +236,7 @@ TEST_F(measure_test, rmat_is_the_documented_graph) {
   EXPECT_THROW((void)cuda::make_rmat(node, 0, bad), usage_error);
 }
 
-// A graph of scale 24 with 16 edges for each vertex fits, and takes seconds.
+// A graph of scale 24 with 16 edges for each vertex must fit, and takes seconds.
 TEST_F(measure_test, rmat_scale_24) {
   cuda::node node(options_for(1));
   cuda::rmat_options o;
@@ -273,8 +273,8 @@ TEST_F(measure_test, what_relays_cost) {
   }
 }
 
-// Each measurement throws if data did not arrive. The rates must be below 1 TB/s. An H100's links
-// carry 478 GB/s with protocol in one direction.
+// Each measurement throws if data did not arrive. The rates must be below 1 TB/s: an H100's links
+// carry 478 GB/s, protocol included, in one direction.
 TEST_F(measure_test, kernels_that_store_and_load) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const bench::kernel_repeats few{4, 3};
@@ -307,8 +307,8 @@ TEST_F(measure_test, kernels_that_store_and_load) {
   EXPECT_THROW((void)bench::copy_kernel_on_cuda(n, 0, few), usage_error);
 }
 
-// The properties of a multiprocessor have the same order as caches and memory. Chains become slower
-// with more warps once the lanes are full.
+// The latencies of a multiprocessor's memories must have the order of the caches and the memory.
+// Once the lanes are full, chains become slower with more warps.
 TEST_F(measure_test, multiprocessors) {
   namespace measured = bench::multiprocessor;
   using bench::loaded_from;
@@ -373,8 +373,8 @@ TEST_F(measure_test, bytes_on_the_wire_of_stores) {
     EXPECT_GT(bytes, 1);
     EXPECT_LT(bytes, 2);
   }
-  // A scattered store of 4 bytes sends a sector of 32 bytes or more, and headers. Each stored byte
-  // therefore takes more than 4 bytes.
+  // A scattered store of 4 bytes sends a sector of at least 32 bytes and headers, so each stored
+  // byte takes more than 4 bytes.
   for (const double bytes : *scattered) EXPECT_GT(bytes, 4);
 }
 
@@ -400,8 +400,7 @@ TEST_F(measure_test, copies_on_streams) {
   EXPECT_THROW((void)bench::copies_on_cuda(copies, false, 0), usage_error);
 }
 
-// Messages go in both directions, with two messages in each direction at a time. Sums may differ
-// only by rounding.
+// Two messages at a time go in each direction. Sums may differ only by rounding.
 TEST_F(measure_test, nccl_beside_copies_and_all_reduces) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   try {

@@ -1,4 +1,4 @@
-// The promises of the kernel model hold inside a kernel on a GPU.
+// The promises of the kernel model, tested inside a kernel on a GPU.
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -24,10 +24,11 @@ class model_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// --- indices, also over ranges of blocks ---------------------------------------------------------
+// --- indices, including those of launches by ranges of blocks ---
 
 struct note_indices {
-  // With shape [global_count]: the indices of block, lane and grid that each lane saw.
+  // The array has one element for each lane of the grid. The element packs the indices of block,
+  // lane and grid that the lane saw.
   replicated<std::uint64_t> at;
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
@@ -174,7 +175,7 @@ TEST_F(model_test, ranges) {
 
 // --- barriers, shared memory, lane states --------------------------------------------------------
 
-// Rotates values through shared memory many times. A missing barrier is revealed.
+// Rotates values through shared memory many times. A missing barrier gives wrong values.
 struct rotate_values {
   local<std::uint32_t> values;
   std::uint32_t rounds;
@@ -197,7 +198,7 @@ struct rotate_values {
                         static_cast<std::uint32_t>(lane.load(doubles, 0) + lane.load(doubles, 1));
       });
     }
-    // The block reads what one lane wrote.
+    // The whole block reads what one lane wrote.
     block.each([&](auto lane) {
       if (lane.index() == 17) lane.store(staged, 3, 4242U);
     });
@@ -278,7 +279,8 @@ struct warp_results {
       const std::uint64_t which = warp.ballot(odd);
       const auto partner = warp.shuffle_xor(value, 5);
       const auto one = warp.shuffle(value, 3);
-      // The warp's barrier makes the neighbour's store visible. The whole warp shares this load.
+      // The barrier of the warp makes the neighbour's store visible. The whole warp makes this load
+      // together.
       const T first = warp.load(staged, warp.index() * 32);
       warp.each([&](auto lane) {
         const auto i = lane.global_index();
@@ -306,7 +308,7 @@ void check_warps() {
   std::vector<T> values(n);
   for (std::size_t i = 0; i < n; ++i) {
     if constexpr (std::is_floating_point_v<T>) {
-      // Values have different magnitudes, so that the order of additions changes the sum.
+      // The values have different magnitudes, so the order of additions changes the sum.
       values[i] = static_cast<T>(std::ldexp(1.0 + static_cast<double>(random_at(3, i) % 1000) / 999,
                                             static_cast<int>(random_at(4, i) % 40) - 20));
       if (random_at(5, i) % 2 == 0) values[i] = -values[i];
@@ -323,7 +325,7 @@ void check_warps() {
   for (int k = 0; k < 4; ++k) seen.push_back(node.download(out[static_cast<std::size_t>(k)]));
   const auto seen_ballots = node.download(ballots);
   for (std::size_t w = 0; w < n; w += 32) {
-    // Computes the sum by the tree that the other nodes use.
+    // Computes the sum with the tree of additions that the other nodes use.
     std::vector<T> sum(values.begin() + static_cast<std::ptrdiff_t>(w),
                        values.begin() + static_cast<std::ptrdiff_t>(w) + 32);
     std::vector<T> least = sum;
@@ -362,7 +364,7 @@ template <class T>
 struct atomics {
   local<T> sum, least;
   local<T> block_sums, block_least;
-  local<std::uint32_t> order;  // each old value of a counter must occur once in this array
+  local<std::uint32_t> order;  // the old values of a counter; each must occur once
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     auto both = shared<T>(block, 2);
@@ -431,9 +433,9 @@ TEST_F(model_test, atomics) {
   check_atomics<std::uint64_t>();
 }
 
-// Blocks form groups of n. Each block of a group stores numbers, at different times. The last block
-// to arrive adds up the numbers of the whole group. Every block has read the first block's numbers
-// before, perhaps while they changed. The second read must therefore not come from a cache.
+// Blocks form groups of n. Each block of a group stores numbers, at a random time. The last block
+// to arrive adds up the numbers of the whole group. Every block has already read the first block's
+// numbers, perhaps while they changed, so the second read must not come from a cache.
 struct add_up_behind {
   static constexpr std::uint32_t threads = 128;
   local<std::uint32_t> numbers;  // [blocks][threads]
@@ -457,8 +459,8 @@ struct add_up_behind {
       std::uint32_t sum = 0;
       for (auto k : lane.range(0U, n))
         sum += lane.load(numbers, first + k * threads + lane.index());
-      // The value that was read first must not change the sum, but the compiler must not drop its
-      // load either.
+      // This statement uses the value that was read first. It must not change the sum, but the
+      // compiler must not drop the load.
       if (before[lane] == 0xfffffffeU) sum = 0;
       lane.store(sums, index / n * threads + lane.index(), sum);
     });

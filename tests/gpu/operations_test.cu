@@ -1,5 +1,5 @@
-// The traced workloads without a policy that counts. bench/operation_counts.py runs them under a
-// profiler and compares the profiler's counts with the simulator's.
+// The traced workloads, without the policy that counts accesses. bench/operation_counts.py runs
+// them under a profiler and compares the profiler's counts with those of the simulator.
 #include "../probes/traces.hpp"
 #include "gpu.hpp"
 #include "interlace/cuda/fft.hpp"
@@ -7,8 +7,8 @@
 namespace interlace::operations_tests {
 namespace {
 
-// A node that makes the same blocks as simulated machines. These blocks do not depend on how many
-// blocks fit at a time.
+// A node with as many blocks as a simulated machine has. The number of blocks does not depend on
+// how many blocks fit on the GPU.
 struct plain_node : cuda::node {
   using cuda::node::node;
   std::uint64_t threads_at_once(std::uint32_t device) const = delete;

@@ -1,8 +1,9 @@
-"""Parked memory of PyTorch on real GPUs: allocators, graphs, streams, and calls that fail.
+"""Checks parked memory of PyTorch on real GPUs: allocators, graphs, streams, and failing calls.
 
     python tests/gpu/park_torch.py
 
-It prints a line for each check. Exit code 0 if all are right, 77 where there is no GPU.
+The script prints a line for each check. The exit code is 0 if all checks pass, and 77 if there is
+no GPU.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def refused(error: type[Exception], call: Callable[..., Any], *arguments: Any) -
 
 
 def graph_survives() -> None:
-    """A graph that was captured before a park gives the same afterwards, also with new weights."""
+    """Check that a graph that was captured before a park gives the same results after it, even with
+    new weights.
+    """
     with interlace.parkable("graph"):
         weights = [random(1024, 1024, seed=k) for k in range(8)]
     given = random(64, 1024, seed=99)
@@ -81,7 +84,7 @@ def graph_survives() -> None:
 
 
 def memory_is_free() -> None:
-    """The GPU's memory is free while a pool is parked, and the addresses stay."""
+    """Check that the GPU's memory is free while a pool is parked, and that the addresses stay."""
     with interlace.parkable("free"):
         tensors = [random(64 * MIB, seed=k) for k in range(4)]
     wanted = [tensor.cpu() for tensor in tensors]
@@ -106,7 +109,9 @@ def memory_is_free() -> None:
 
 
 def pools_are_apart() -> None:
-    """Each nested pool is parked on its own; tensors outside of the pool stay."""
+    """Check that each nested pool is parked separately, and that tensors outside of the pool
+    stay.
+    """
     outside = random(MIB, seed=1)
     with interlace.parkable("outer"):
         one = random(8 * MIB, seed=2)
@@ -131,7 +136,7 @@ def pools_are_apart() -> None:
 
 
 def streams_are_waited_for() -> None:
-    """A park waits for work on another stream, without any wait in the program."""
+    """Check that a park waits for work on another stream, without a wait in the program."""
     with interlace.parkable("streams"):
         tensor = torch.zeros(64 * MIB, device=GPU)
     stream = torch.cuda.Stream()
@@ -145,7 +150,7 @@ def streams_are_waited_for() -> None:
 
 
 def full_gpu_stays_parked() -> None:
-    """Too little memory on the GPU leaves a pool parked; it comes back later."""
+    """Check that a pool stays parked if the GPU has too little memory, and comes back later."""
     with interlace.parkable("full"):
         tensors = [random(128 * MIB, seed=k) for k in range(4)]
     interlace.park("full")
@@ -165,7 +170,7 @@ def full_gpu_stays_parked() -> None:
 
 
 def free_segments_are_left_out() -> None:
-    """Segments that no tensor uses are not copied; parked tensors can be freed."""
+    """Check that segments without tensors are not copied, and that parked tensors can be freed."""
     with interlace.parkable("segments"):
         one = random(32 * MIB, seed=6)
         two = random(32 * MIB, seed=7)
@@ -186,7 +191,7 @@ def free_segments_are_left_out() -> None:
 
 
 def captures_are_refused() -> None:
-    """A park during a capture is refused, and the capture goes on."""
+    """Check that a park during a capture is refused, and that the capture goes on."""
     with interlace.parkable("capture"):
         tensor = random(MIB, seed=9)
     graph = torch.cuda.CUDAGraph()
@@ -198,7 +203,7 @@ def captures_are_refused() -> None:
 
 
 def other_threads_park() -> None:
-    """Two threads park two pools at once."""
+    """Check that two threads can park two pools at the same time."""
     tensors = {}
     for k, name in enumerate(("left", "right")):
         with interlace.parkable(name):
@@ -211,7 +216,7 @@ def other_threads_park() -> None:
             for _ in range(5):
                 interlace.park(name)
                 interlace.resume(name)
-        except BaseException as error:  # shown by the main thread
+        except BaseException as error:  # the main thread shows the error
             failed.append(error)
 
     threads = [threading.Thread(target=cycle, args=(name,)) for name in tensors]
@@ -225,9 +230,9 @@ def other_threads_park() -> None:
 
 
 def another_gpu_keeps_it() -> None:
-    """Contents go to another GPU and back."""
+    """Check that contents go to another GPU and back."""
     if torch.cuda.device_count() < 2:
-        print("left out: there is one GPU")
+        print("another_gpu_keeps_it: left out, because there is only one GPU")
         return
     with interlace.parkable("moving"):
         tensor = random(64 * MIB, seed=10)

@@ -1,4 +1,5 @@
-// Prints, as JSON, the best time in ns that the call for a small copy takes on the host.
+// Prints, as JSON, how long the call for a small copy keeps the host busy, in ns: the best of
+// several measurements.
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

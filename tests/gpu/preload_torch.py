@@ -1,11 +1,11 @@
-"""PyTorch's own copies under `interlace run`, on real GPUs; needs PyTorch, and a second GPU for
-anything to be taken over.
+"""Checks PyTorch's own copies under `interlace run`, on real GPUs.
 
 python tests/gpu/preload_torch.py            # every kind of copy, byte by byte; then 1 GiB, timed
 python tests/gpu/preload_torch.py --model    # and the tensors of a transformer of 8e9 parameters
 
-Ends with exit code 1 if a byte is wrong, if a program fails, or if nothing was taken over. The
-bytes to compare come back in pieces that are too small to be taken over.
+The script needs PyTorch. `interlace run` takes over copies only if there is a second GPU. The exit
+code is 1 if a byte is wrong, if a program fails, or if no copy was taken over. The bytes to compare
+come back in pieces that are too small to be taken over.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 MIB = 1 << 20
-PIECE = 1 * MIB  # below the threshold
+PIECE = 1 * MIB  # below the threshold for copies that are taken over
 
-# For the checks, the library takes over every copy that it can, from the start.
+# For the checks, the library takes over every copy that it can, from the first copy on.
 ALL = {"INTERLACE_PRELOAD_AFTER": "0", "INTERLACE_PRELOAD_START": "wait"}
 ALLOCATORS = ("", "expandable_segments:True", "backend:cudaMallocAsync")
 
@@ -36,7 +36,7 @@ ALLOCATORS = ("", "expandable_segments:True", "backend:cudaMallocAsync")
 
 
 class Checks:
-    """Copies, each compared byte by byte."""
+    """Copies and comparisons of every byte."""
 
     def __init__(self, torch: Any, seed: int) -> None:
         self.torch = torch
@@ -46,7 +46,7 @@ class Checks:
         self.gpus = torch.cuda.device_count()
 
     def bytes_of(self, tensor: Any) -> Any:
-        """The tensor's bytes in host memory, by small copies."""
+        """Return the tensor's bytes in host memory. Small copies bring them."""
         torch = self.torch
         flat = tensor.contiguous().view(-1).view(torch.uint8)
         if flat.device.type == "cpu":
@@ -71,7 +71,7 @@ class Checks:
         return made.pin_memory() if pinned else made
 
     def upload(self, host: Any, gpu: int) -> Any:
-        """On the GPU, by small copies."""
+        """Copy to the GPU with small copies."""
         torch = self.torch
         made = torch.empty_like(host, device=f"cuda:{gpu}", pin_memory=False)
         to, source = made.view(-1).view(torch.uint8), host.contiguous().view(-1).view(torch.uint8)
@@ -146,7 +146,7 @@ class Checks:
         self.same("float32 to float16", numbers.to("cuda", torch.float16), numbers.half())
 
     def order(self) -> None:
-        """A copy runs after earlier work on its stream, and before later work."""
+        """Check that a copy runs after earlier work on its stream, and before later work."""
         torch = self.torch
         elements = 8 * MIB
         for gpu in range(min(self.gpus, 2)):
@@ -175,7 +175,7 @@ class Checks:
                         self.count += 1
                         if [int(one) for one in sums] != wanted:
                             self.wrong.append(f"order in, GPU {gpu}")
-                # An event brings the order from one stream to another.
+                # An event orders work on the other stream after this work.
                 host = self.host(elements, torch.int32, pinned=True)
                 on_gpu = torch.zeros(elements, dtype=torch.int32, device="cuda")
                 torch.cuda.synchronize()
@@ -268,7 +268,7 @@ class Checks:
 
 
 def receive(queue: Any, gpu: int, answers: Any) -> None:
-    """A process copies from memory of another process and into it."""
+    """Copy from memory of another process, and into it."""
     import torch
 
     checks = Checks(torch, gpu)
@@ -299,7 +299,7 @@ def share(checks: Checks) -> None:
     child.join()
     checks.count += count
     checks.wrong += wrong
-    checks.same("shared memory, written by the other", tensor, host + 1)
+    checks.same("shared memory, written by the other process", tensor, host + 1)
 
 
 def work(seed: int) -> int:
@@ -314,7 +314,7 @@ def work(seed: int) -> int:
 
 
 def timed(torch: Any, copy: Callable[[], Any], repeats: int) -> float:
-    """Seconds of one copy, the median."""
+    """Return the median time of one copy in seconds."""
     times = []
     for _ in range(repeats):
         begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -327,7 +327,7 @@ def timed(torch: Any, copy: Callable[[], Any], repeats: int) -> float:
 
 
 def warm_up(torch: Any) -> None:
-    """Wait until the engine has started, 10 s at most."""
+    """Wait until the engine has started, at most 10 s."""
     host = torch.empty(64 * MIB, dtype=torch.uint8).pin_memory()
     there = torch.empty_like(host, device="cuda")
     limit = time.monotonic() + (10 if "LD_PRELOAD" in os.environ else 0.5)
@@ -346,7 +346,7 @@ def rate(mebibytes: int, repeats: int) -> int:
     to_gpu = timed(torch, lambda: there.copy_(host, non_blocking=True), repeats)
     to_host = timed(torch, lambda: host.copy_(there, non_blocking=True), repeats)
     called = []
-    for _ in range(repeats):  # the time of the call itself, for a large copy and a small one
+    for _ in range(repeats):  # the time of the call on the host, for a large and a small copy
         for size in (64 * MIB, PIECE):
             begin = time.perf_counter()
             there[:size].copy_(host[:size], non_blocking=True)
@@ -363,7 +363,9 @@ def rate(mebibytes: int, repeats: int) -> int:
 
 
 def model_shapes() -> Iterator[tuple[int, ...]]:
-    """Shapes of a transformer: 8e9 parameters, grouped heads, 32 layers of 4096, 128256 words."""
+    """Yield the shapes of a transformer: 8e9 parameters, grouped heads, 32 layers of 4096, 128256
+    words.
+    """
     words, wide, keys, inner = 128256, 4096, 1024, 14336
     yield (words, wide)
     for _ in range(32):
@@ -398,13 +400,13 @@ def model() -> int:
     return 0
 
 
-# --- what runs it ---------------------------------------------------------------------------------
+# --- the program that runs the checks -------------------------------------------------------------
 
 
 def run(
     words: list[str], environment: dict[str, str], *, preloaded: bool
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Exit code, the last line of output as JSON, and what was counted."""
+    """Return the exit code, the last line of output as JSON, and the counters."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "counted.json"
         command = [sys.executable, __file__, *words]
@@ -442,8 +444,10 @@ def main() -> int:
     parser.add_argument("--work", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--rate", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--model-work", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--model", action="store_true", help="also 16 GB of a model's tensors")
-    parser.add_argument("--mebibytes", type=int, default=1024, help="MiB of the timed copies")
+    parser.add_argument("--model", action="store_true", help="also copy 16 GB of a model's tensors")
+    parser.add_argument(
+        "--mebibytes", type=int, default=1024, help="size of the timed copies in MiB"
+    )
     parser.add_argument("--repeats", type=int, default=20)
     asked = parser.parse_args()
     if asked.work is not None:

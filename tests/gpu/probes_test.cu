@@ -1,5 +1,5 @@
-// The probe kernels on GPUs give the same results as plain loops, on any number of GPUs and by
-// every mechanism. The probe kernels and PageRank's kernel are no slower than their twins. A twin
+// On any number of GPUs and with every mechanism, the probe kernels must give the same results as
+// plain loops. The probe kernels and PageRank's kernel must not be slower than their twins. A twin
 // is a handwritten kernel that does the same.
 #include <algorithm>
 #include <cmath>
@@ -115,7 +115,7 @@ class twins_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// The medians of interleaved runs, each with many repetitions. Events measure the times.
+// The median times of interleaved runs. Each run has many repetitions. Events measure the times.
 struct race {
   double model_s = 0;
   double twin_s = 0;
@@ -147,7 +147,7 @@ race run_race(cudaStream_t stream, const std::function<void()>& model,
 void judge(const char* name, const race& r) {
   std::printf("[  TWINS   ] %-8s model %9.1f us, by hand %9.1f us, ratio %.3f\n", name,
               r.model_s * 1e6, r.twin_s * 1e6, r.model_s / r.twin_s);
-  // The times are equal except for noise. Another test compares the machine code instruction by
+  // Both times are equal except for noise. Another test compares the machine code instruction by
   // instruction.
   EXPECT_LT(r.model_s, r.twin_s * 1.10) << name;
 }
@@ -193,8 +193,8 @@ TEST_F(twins_test, bitonic) {
   auto by_hand = node.allocate<std::uint32_t>(0, n);
   node.upload(model, keys);
   node.upload(by_hand, keys);
-  // The work of a bitonic sort does not depend on the keys, with one exception: it does not store
-  // keys that are already in order.
+  // The work of a bitonic sort does not depend on the keys, with one exception: the sort does not
+  // store keys that are already in order.
   const auto race = run_race(
       node.stream(0), [&] { probe::enqueue_bitonic_sort(node, 0, model); },
       [&] { twin::sort(by_hand.data, n, node.stream(0)); }, 3);

@@ -17,8 +17,8 @@ INTERLACE_HOST_DEVICE std::uint32_t value_of(std::uint64_t epoch, std::uint64_t 
 
 enum class fault { none, skips, repeats, stalls };
 
-// A few long-lived blocks. Each block writes and publishes one tile after another of its device's
-// part.
+// A few long-lived blocks. Each block writes and publishes one tile after another, in the part that
+// its device owns.
 struct publisher {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
@@ -32,8 +32,8 @@ struct publisher {
     for (std::uint64_t at = begin + block.index() * tile; at < end; at += block.count() * tile) {
       const std::uint64_t last = at + tile < end ? at + tile : end;
       block.each([&](auto lane) {
-        // Every tile stalls, so that no other device gets to the end of the epoch before the
-        // deadline.
+        // The kernel stalls before every tile, so that no other device reaches the end of the epoch
+        // before the deadline.
         if (wrong == fault::stalls) wait_ns(150'000'000);
         if (random_at(epoch, at) % 8 == 0) wait_ns(random_at(epoch, at + 1) % 20'000);
         for (auto i : lane.range(at + lane.index(), last, std::uint64_t{lanes})) {
@@ -48,7 +48,7 @@ struct publisher {
   }
 };
 
-// Each block writes a column of a matrix. All blocks therefore write to every chunk.
+// Each block writes a column of a matrix, so all blocks write to every chunk.
 struct column_writer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint64_t> data;
@@ -67,7 +67,7 @@ struct column_writer {
   }
 };
 
-// Counts the runs of a graph, in which this kernel is the first.
+// The first kernel of a graph. It counts the runs of the graph.
 struct count_run {
   static constexpr std::uint32_t threads = 32;
   local<std::uint32_t> runs;
@@ -79,10 +79,10 @@ struct count_run {
   }
 };
 
-// A litmus test of message passing. Every element of the front must have the value that the last
-// epoch stored, no matter which device stored it. The kernel then increments all elements of its
-// own part, one tile after another at random times, and publishes each tile. The delays of a graph
-// differ each time that the graph runs.
+// A litmus test of message passing. Every element of the front must have the value that was stored
+// in the last epoch, whichever device stored it. The kernel then increments all elements of its
+// device's part, one tile after another at random times, and publishes each tile. In a graph, each
+// run has different delays.
 struct relay {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;

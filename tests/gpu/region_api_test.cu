@@ -1,5 +1,4 @@
-// Programs use regions with kernels of their own, that is, with plain __global__ functions and
-// streams.
+// Regions in programs that have their own kernels: plain __global__ functions and streams.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -42,9 +41,9 @@ __device__ void wait_ns(std::uint64_t nanoseconds) {
 
 enum class fault { none, skips, repeats, stalls, all_stall, all_begin_late, unwritten, outside };
 
-// Each block writes and publishes one tile after another of its device's part. The kernel reads the
-// epoch from memory, so that a second launch of a graph can write different values. `repetition`
-// selects the epoch.
+// Each block writes and publishes one tile after another, in the part that its device owns. The
+// kernel reads the epoch from memory, so a second launch of a graph can write different values.
+// `repetition` selects the epoch.
 __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begin,
                               std::uint64_t end, const std::uint64_t* first_epoch,
                               std::uint64_t offset, fault wrong) {
@@ -71,7 +70,7 @@ __global__ void publish_tiles(region_writer<std::uint32_t> w, std::uint64_t begi
 
 __global__ void wait_long(std::uint64_t nanoseconds) { wait_ns(nanoseconds); }
 
-// Each thread writes one element, and the block announces its elements at its end.
+// Each thread writes one element. At the end of a block, the block announces its elements.
 __global__ void announce_at_the_end(region_writer<std::uint32_t> w, std::uint64_t begin,
                                     std::uint64_t end, const std::uint64_t* first_epoch,
                                     std::uint64_t offset) {
@@ -91,7 +90,7 @@ constexpr const char* in_bulk = "polling in bulk";
 struct program {
   group devices;
   region_spec spec;
-  cuda::device_memory memory;  // declared before the region, which may use it
+  cuda::device_memory memory;  // declared before the region, because the region may use it
   std::vector<cudaStream_t> streams;
   std::vector<std::uint64_t*> first_epoch;
   std::unique_ptr<region> data;
@@ -214,7 +213,7 @@ INSTANTIATE_TEST_SUITE_P(all, region_api,
                          testing::Values("bulk-copy", "inline", "polling", in_bulk, "copy-engine"),
                          way_name);
 
-// Tests of regions whose agents wait for the announcements of kernels.
+// Tests of regions with agents that wait for the announcements of kernels.
 class announced_region_api : public region_api {};
 INSTANTIATE_TEST_SUITE_P(all, announced_region_api,
                          testing::Values("polling", in_bulk, "copy-engine"), way_name);
@@ -283,7 +282,7 @@ TEST_P(region_api, a_graph_of_two_epochs_is_launched_three_times) {
     }
     p.expect_epoch(11 + 2 * repetition);
   }
-  // This epoch is out of turn, because another epoch came in between.
+  // Another epoch came in between, so this graph launch is out of turn.
   for (std::uint32_t d = 0; d < n; ++d) p.set_epoch(d, 0);
   p.enqueue_all(30);
   p.expect_epoch(30);
@@ -381,7 +380,7 @@ TEST_P(region_api, the_debug_mode_names_block_chunk_and_element) {
     EXPECT_NE(message.find("GPU 0: block 1 published element "), std::string::npos) << message;
     EXPECT_NE(message.find("which block 1 had published"), std::string::npos) << message;
   }
-  // These mechanisms have no chunks that wait for publications.
+  // Regions with these mechanisms have no chunks that wait for publications.
   if (how == "bulk-copy" || how == "inline") return;
   {
     program p(2, spec);
@@ -412,7 +411,7 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   EXPECT_NE(message.find("GPU 0 waited 0.1 s for chunk"), std::string::npos) << message;
 }
 
-// The kernel ends without an exchange, so only streams wait for chunks.
+// The kernel ends without an exchange, so no device waits for it, and only streams wait for chunks.
 TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);
@@ -436,7 +435,7 @@ TEST(region_deadline, a_wait_can_be_asked_for_before_its_deadline) {
   EXPECT_THROW(p.finish(), device_error);
 }
 
-// The answer that this process gives to `interlace ps`.
+// Returns the answer of this process to `interlace ps`.
 std::string told_by(const std::filesystem::path& socket_of_this_process) {
   const descriptor asker(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};

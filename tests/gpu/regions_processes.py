@@ -1,13 +1,14 @@
-"""Regions of several processes, on real GPUs; needs CuPy, and PyTorch for expandable segments.
+"""Checks regions of several processes, on real GPUs.
 
 python tests/gpu/regions_processes.py                 # starts the processes itself
 torchrun --nproc-per-node 4 tests/gpu/regions_processes.py
 mpirun -n 4 python tests/gpu/regions_processes.py
 
-Every replica is compared with what the formula says, after every epoch, on every rank. With
---shared-gpu all processes use GPU 0, which tests everything but speed. With --time, all of these
-print what an epoch takes instead, so that one process and several can be compared: without a
-launcher both are measured, and it is a failure if several take 3 % longer. --json FILE keeps that.
+The script needs CuPy, and PyTorch for expandable segments. After every epoch, every rank compares
+its replica with the values that a formula gives. With --shared-gpu, all processes use GPU 0. This
+tests everything but speed. With --time, the ranks print the time of an epoch instead. Without a
+launcher, --time measures one process and then several processes, and fails if the epochs of several
+processes take 3 % longer. --json FILE writes these times.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ TIMED_EPOCHS = 20
 TIMED_RUNS = 9
 THREADS = 128
 LEAST_LEAK = 1 << 20  # bytes; the driver itself may keep less than this
-MOST_LONGER = 1.03  # time of several processes over that of one
-LATE_S = 2  # until every process has reported a deadline that passed
-SHARED_LATE_S = 10  # the same where processes take turns on a GPU
+MOST_LONGER = 1.03  # the largest allowed time of several processes over that of one
+LATE_S = 2  # time in which every process must report a missed deadline
+SHARED_LATE_S = 10  # as LATE_S, but for processes that take turns on one GPU
 
-# Each block writes and publishes one tile of its device's part, as the documentation tells the
-# authors of kernels that publish by themselves.
+# Each block writes and publishes one tile, in the part that its device owns. The documentation
+# recommends this to authors of kernels that publish by themselves.
 SOURCE = r"""
 extern "C" __global__ void produce(
     unsigned int* back, const unsigned long long* peer_backs, int peers, int own,
@@ -82,7 +83,7 @@ def expected(epoch: int, elements: int) -> np.ndarray:
 
 
 class Device:
-    """A device of this process: its stream, and the kernel that writes its part."""
+    """A device of this process: its stream, and the kernel that writes the device's part."""
 
     def __init__(self, region: Any, device: int, mechanism: str) -> None:
         import cupy
@@ -105,7 +106,7 @@ class Device:
             ]
             self.known: dict[int, Any] = {}
             cupy.cuda.Device().synchronize()
-            # Launches the kernel for no elements, which loads it before anything waits.
+            # Launches the kernel for no elements. This loads the kernel before anything waits.
             self.produce(cupy.zeros(1, dtype=cupy.uint32), self.backs[0], 0, 0, 0, 1, False)
             cupy.cuda.Device().synchronize()
 
@@ -137,7 +138,7 @@ class Device:
             )
 
     def peer_backs(self) -> Any:
-        """The table is in the device's memory. There are two tables, one for each buffer."""
+        """Return a table in the device's memory. Each of the two buffers has its own table."""
         own = self.region.back(self.device).pointer
         if own not in self.known:
             values = self.region.backs(self.device)
@@ -172,7 +173,7 @@ class Device:
 
 
 def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = "vectors") -> None:
-    """Plain epochs, then a graph of two that is launched three times."""
+    """Check plain epochs, followed by a graph of two epochs that is launched three times."""
     import cupy
 
     import interlace
@@ -206,14 +207,14 @@ def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = 
             own.run_epoch(epoch)
         for own in devices:
             own.expect(epoch)
-    for epoch in range(5, 25):  # without looking in between
+    for epoch in range(5, 25):  # without comparisons between these epochs
         for own in devices:
             own.run_epoch(epoch)
     for own in devices:
         own.expect(24)
     graphs = []
-    # Collects garbage now: a graph of an earlier check that is destroyed during a capture ends the
-    # capture.
+    # If a graph of an earlier check is destroyed during a capture, the capture ends. So garbage is
+    # collected before the capture.
     gc.collect()
     gc.disable()
     for own in devices:
@@ -236,7 +237,9 @@ def check_epochs(group: Any, mechanism: str, own_memory: str, agent_copy: str = 
 
 
 def error_of(kind: str, action: Callable[[], object]) -> str:
-    """Return the text of the error that the action raises; empty if it raises none."""
+    """Return the text of the error that the action raises. The text is empty if there is no
+    error.
+    """
     import interlace
 
     try:
@@ -247,7 +250,9 @@ def error_of(kind: str, action: Callable[[], object]) -> str:
 
 
 def check_refusals(group: Any) -> None:
-    """Arguments that differ between ranks are an error on all ranks, and the group goes on."""
+    """Check that arguments that differ between ranks are an error on all ranks, and that the group
+    goes on.
+    """
     import interlace
 
     rank = group.local_devices[0]
@@ -266,7 +271,7 @@ def check_refusals(group: Any) -> None:
 
 
 def check_leaks(group: Any) -> None:
-    """Regions that were closed leave the GPUs' memory as it was."""
+    """Check that closed regions leave no memory of the GPUs in use."""
     import cupy
 
     def free() -> list[int]:
@@ -278,7 +283,7 @@ def check_leaks(group: Any) -> None:
         return found
 
     before: list[int] = []
-    for _ in range(3):  # the first round allocates what stays for good
+    for _ in range(3):  # the first round allocates memory that the process keeps
         for mechanism in MECHANISMS:
             check_epochs(group, mechanism, "own")
         gc.collect()
@@ -308,7 +313,9 @@ def check_all(group: Any) -> int:
 
 
 def time_epochs(group: Any) -> dict[str, dict[int, float]]:
-    """Microseconds of an epoch by mechanism and device: the median of runs of a graph of epochs."""
+    """Return the time of an epoch in us, for each mechanism and device. It is the median of several
+    runs of a graph of epochs.
+    """
     import cupy
 
     import interlace
@@ -323,7 +330,7 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
         gc.disable()
         for own in devices:
             with cupy.cuda.Device(own.ordinal):
-                for _ in range(2):  # both buffers' tables are in place before the capture
+                for _ in range(2):  # makes the tables of both buffers before the capture
                     own.peer_backs()
                     own.run_epoch(0)
         for own in devices:
@@ -337,9 +344,9 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
                 graphs.append(own.stream.end_capture())
         gc.enable()
         for _ in range(TIMED_RUNS):
-            # In the epochs before the first event, the devices wait for each other, however late
-            # their hosts are. While these epochs run, a host of several devices launches the timed
-            # ones.
+            # In the epochs before the first event, the devices wait for each other, even if some
+            # hosts are late. During these epochs, a host that has several devices launches the
+            # timed epochs.
             for own, graph in zip(devices, graphs, strict=True):
                 with cupy.cuda.Device(own.ordinal):
                     graph.launch(own.stream)
@@ -369,7 +376,9 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
 
 
 def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[float]]:
-    """The microseconds of an epoch by mechanism, a number for each device in order."""
+    """Return the times of an epoch in us for each mechanism, as a list with a time for each device
+    in order.
+    """
     merged = {
         mechanism: {d: us for found in of_ranks for d, us in found[mechanism].items()}
         for mechanism in MECHANISMS
@@ -378,7 +387,7 @@ def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[floa
 
 
 def watch(group: Any) -> None:
-    """Checks the group again and again until it raises an error, for a minute at most."""
+    """Check the group repeatedly until the check raises an error, for at most a minute."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         group.check()
@@ -392,7 +401,9 @@ def expect_report(
     act: Callable[[Device], None],
     within: float,
 ) -> None:
-    """After some good epochs `act` causes an error that all ranks report within a time limit."""
+    """Run some good epochs. Then `act` causes an error. All ranks must report it within a time
+    limit.
+    """
     import interlace
 
     rank = group.local_devices[0]
@@ -416,7 +427,7 @@ def expect_report(
 
 
 def die(group: Any, mechanism: str, within: float, ready: Callable[[], None]) -> None:
-    """Rank 1 is killed, while nobody stores into its memory."""
+    """Rank 1 is killed while no rank stores to its memory."""
 
     def act(own: Device) -> None:
         ready()
@@ -427,7 +438,7 @@ def die(group: Any, mechanism: str, within: float, ready: Callable[[], None]) ->
 
 
 def stay_away(group: Any, mechanism: str, within: float) -> None:
-    """Rank 0 does not take part in an epoch."""
+    """Rank 0 does not take part in one epoch."""
 
     def act(own: Device) -> None:
         if own.device != 0:
@@ -438,7 +449,7 @@ def stay_away(group: Any, mechanism: str, within: float) -> None:
 
 
 def publish_wrongly(group: Any, mechanism: str, within: float) -> None:
-    """Rank 1 publishes too little."""
+    """Rank 1 publishes too few elements."""
 
     def act(own: Device) -> None:
         own.run_epoch(2, wrong=own.device == 1)
@@ -494,8 +505,10 @@ def rank_main(
 def start(
     task: str, size: int, shared_gpu: bool, deadline: float, mechanism: str = ""
 ) -> list[Any]:
-    """Runs a task in `size` processes and returns their results; raises if one fails or hangs."""
-    # Processes that take turns on a GPU have deadlines that are longer by their number.
+    """Run a task in `size` processes and return their results. Raise an error if a process fails or
+    hangs.
+    """
+    # Processes that take turns on a GPU have longer deadlines, in proportion to their number.
     within = size * deadline + SHARED_LATE_S if shared_gpu else deadline + LATE_S
     context = multiprocessing.get_context("spawn")
     with context.Manager() as manager:
@@ -529,7 +542,9 @@ def start(
 
 
 def keep(file: str | None, times: dict[str, dict[str, list[float]]]) -> None:
-    """Write the microseconds of an epoch, with the facts that a reader of the result needs."""
+    """Write the times of an epoch in us, together with the facts that a reader of the result
+    needs.
+    """
     if file is None:
         return
     import cupy
@@ -550,7 +565,9 @@ def keep(file: str | None, times: dict[str, dict[str, list[float]]]) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared-gpu", action="store_true")
-    parser.add_argument("--processes", type=int, default=0, help="default: the GPUs, 4 at most")
+    parser.add_argument(
+        "--processes", type=int, default=0, help="default: the number of GPUs, at most 4"
+    )
     parser.add_argument("--time", action="store_true", help="measure epochs, check less")
     parser.add_argument("--json", metavar="FILE", help="with --time: write the times to this file")
     arguments = parser.parse_args()
@@ -561,7 +578,7 @@ def main() -> int:
         )
     os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")
 
-    if arguments.shared_gpu:  # a queue for each stream of the devices
+    if arguments.shared_gpu:  # gives each stream of the devices a hardware queue
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
     import interlace
@@ -606,7 +623,7 @@ def main() -> int:
     ordinals = [0] * size if arguments.shared_gpu else list(range(size))
     if arguments.time:
         print("one process:")
-        for _ in range(2):  # a host that is busy for a moment is not a difference
+        for _ in range(2):  # a second try, because a host may be busy for a moment
             one = together([time_epochs(interlace.Group.local(ordinals))])
             print(f"{size} processes:", flush=True)
             several = together(start("time", size, arguments.shared_gpu, 30))

@@ -1,9 +1,9 @@
-// Kernels that use the model, next to handwritten kernels, their twins. tests/python/test_sass.py
-// compiles only this file, and compares the machine instructions of each `model_x` with those of
-// `twin_x`.
+// Kernels that use the model, and handwritten kernels ("twins") that do the same.
+// tests/python/test_sass.py compiles only this file, and compares the machine instructions of each
+// `model_x` with those of `twin_x`.
 //
-// The twins use the same means as the model: 64-bit indices, the read-only path for constant
-// arrays, a known block size, and dynamic shared memory.
+// The twins use the same features of CUDA as the model: 64-bit indices, the read-only path for
+// constant arrays, a known block size, and dynamic shared memory.
 #include <cstdint>
 
 #include "interlace/kernel_device.cuh"

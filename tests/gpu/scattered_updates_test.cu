@@ -1,5 +1,5 @@
-// Scattered updates on a GPU give the same results as the same updates on the host, for every
-// combination, record and distribution.
+// Scattered updates on a GPU must give the same results as on the host, for every combination,
+// record and distribution.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +40,7 @@ struct sample {
   std::vector<std::uint8_t> values;  // small whole numbers, whose floating-point sums are exact
 };
 
-// Every type and combination takes the same samples, which are therefore drawn once.
+// The samples are drawn only once, because every type and combination uses the same samples.
 const sample& sample_of(std::uint64_t elements, std::uint64_t count, spread how,
                         std::uint32_t seed) {
   static std::map<std::tuple<std::uint64_t, std::uint64_t, spread, std::uint32_t>, sample> drawn;
@@ -66,7 +66,8 @@ const sample& sample_of(std::uint64_t elements, std::uint64_t count, spread how,
 
 constexpr std::uint64_t elements = (std::uint64_t{1} << 22U) - 77;
 
-// Updates that `run` may produce in many passes, because the producer claims to read no memory.
+// A producer of updates that claims to read no memory, so that `run` may produce the updates in
+// many passes.
 template <class Update>
 struct computed {
   static constexpr std::uint32_t bytes = 0;
@@ -77,8 +78,8 @@ struct computed {
 
 enum class producers { arrays, function };
 
-// The table that the host computes. With `store`, any of the stored values may remain, so each
-// element has a bit for each value that was stored to it.
+// Returns the table that the host computes. With the combination `store`, any of the stored values
+// may remain, so each element has a bit for each value that was stored to it.
 template <class T, combine Op>
 auto table_of_host(const sample& s) {
   if constexpr (Op == combine::store) {
@@ -106,7 +107,7 @@ struct update_case {
   const sample& drawn() const { return sample_of(elements, count(), how, seed); }
 };
 
-// Uses the memory of `table`, so that the cases of a type allocate it once.
+// Downloads to the memory of `table`, so that all cases of a type allocate it only once.
 template <class T, combine Op, class Wanted>
 void same_as_host(const update_case& c, std::vector<T>& table, const Wanted& wanted) {
   using update = indexed_update<T>;

@@ -2,13 +2,13 @@
 
 python tests/gpu/serving_replay.py [--json FILE]
 
-Needs one GPU, PyTorch, numpy and cuda-bindings. The calls are replayed from the sources of vLLM
-(SimpleCPUOffloadConnector, OffloadingConnector) and SGLang (HiCache, direct): a batch of scattered
-blocks by cuMemcpyBatchAsync in the form of CUDA 12.8, found through cuda.bindings, or the runtime's
-cudaMemcpyBatchAsync. The model's work comes before and after each batch, so a batch out of order
-gives other bytes.
+The script needs one GPU, PyTorch, numpy and cuda-bindings. It replays the calls in the sources of
+vLLM (SimpleCPUOffloadConnector, OffloadingConnector) and SGLang (HiCache, direct). Each is a batch
+of scattered blocks. vLLM calls cuMemcpyBatchAsync in the form of CUDA 12.8, which it finds through
+cuda.bindings. SGLang calls the runtime's cudaMemcpyBatchAsync. The model's work comes before and
+after each batch, so a batch that runs out of order gives wrong bytes.
 
-Ends with exit code 1 if a program fails, if bytes differ, or if no batch was taken over.
+The exit code is 1 if a program fails, if bytes differ, or if no batch was taken over.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from typing import Any
 
 KIB = 1 << 10
 MIB = 1 << 20
-CACHE = 256 * MIB  # bytes on each side
+CACHE = 256 * MIB  # bytes of each cache
 LAYERS = 16
 SIZES = (4 * KIB, 16 * KIB, 64 * KIB)
-MOST = 16384  # blocks of a batch
+MOST = 16384  # the largest number of blocks in a batch
 REPEATS = 6
-STREAM, ANY = 1, 3  # CUmemcpySrcAccessOrder
-TARGETS = {  # the least gain that is wanted, by direction and size
+STREAM, ANY = 1, 3  # values of CUmemcpySrcAccessOrder
+TARGETS = {  # the least gain that is wanted, for each direction and block size
     ("to_gpu", 4 * KIB): 8.0,
     ("to_gpu", 16 * KIB): 5.0,
     ("to_gpu", 64 * KIB): 1.2,
@@ -64,7 +64,7 @@ Batch = Callable[[Any, Any, Any, int, int], None]  # to, from, sizes, order, str
 
 
 def driver_batch() -> Batch:
-    """cuMemcpyBatchAsync as vLLM finds it."""
+    """Return cuMemcpyBatchAsync as vLLM finds it."""
     from cuda.bindings import driver
 
     error, address, *_ = driver.cuGetProcAddress(b"cuMemcpyBatchAsync", 12080, 0)
@@ -96,7 +96,9 @@ def driver_batch() -> Batch:
 
 
 def runtime_batch() -> Batch | None:
-    """cudaMemcpyBatchAsync of CUDA 13's runtime, as SGLang calls it; None if it does not exist."""
+    """Return cudaMemcpyBatchAsync of CUDA 13's runtime, as SGLang calls it. Return None if the
+    runtime lacks it.
+    """
     try:
         function = ctypes.CDLL("libcudart.so.13").cudaMemcpyBatchAsync
     except (OSError, AttributeError):
@@ -124,13 +126,15 @@ def runtime_batch() -> Batch | None:
 
 
 class Caches:
-    """A key-value cache on the GPU and one in page-locked host memory, a tensor for each layer."""
+    """A key-value cache on the GPU and one in page-locked host memory. Each has a tensor for each
+    layer.
+    """
 
     def __init__(self, torch: Any, numpy: Any) -> None:
         self.torch, self.numpy = torch, numpy
         each = CACHE // LAYERS
         self.gpu = [torch.empty(each, dtype=torch.int8, device="cuda") for _ in range(LAYERS)]
-        # vLLM registers its tensors, which PyTorch's allocator would round up.
+        # vLLM registers its tensors. PyTorch's allocator would round their sizes up.
         self.host = [torch.empty(each, dtype=torch.int8) for _ in range(LAYERS)]
         for tensor in self.host:
             code = torch.cuda.cudart().cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0)
@@ -150,7 +154,7 @@ class Caches:
         self.torch.cuda.synchronize()
 
     def lists(self, size: int, to_gpu: bool) -> tuple[Any, Any, Any]:
-        """Blocks at random places of all layers, each destination once."""
+        """Return blocks at random places of all layers. No two blocks have the same destination."""
         numpy = self.numpy
         places = CACHE // LAYERS // size
         number = min(MOST // LAYERS, places // 2)
@@ -179,7 +183,9 @@ class Caches:
 
 
 def simple_offload(caches: Caches, batch: Batch, rounds: int) -> None:
-    """vLLM's SimpleCPUOffloadConnector: a thread of its own, one stream for each direction."""
+    """Act as vLLM's SimpleCPUOffloadConnector: a separate thread copies, with one stream for each
+    direction.
+    """
     torch = caches.torch
     load, store = torch.cuda.Stream(), torch.cuda.Stream()
     work: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -202,7 +208,7 @@ def simple_offload(caches: Caches, batch: Batch, rounds: int) -> None:
     for index in range(rounds):
         size = SIZES[index % len(SIZES)]
         for to_gpu, order, stream in ((False, STREAM, store), (True, ANY, load)):
-            for tensor in caches.gpu:  # the model's own work on the cache
+            for tensor in caches.gpu:  # the work of the model on the cache
                 tensor.view(torch.int64).add_(index + 1)
             computed, done = torch.cuda.Event(), torch.cuda.Event()
             computed.record()
@@ -218,7 +224,9 @@ def simple_offload(caches: Caches, batch: Batch, rounds: int) -> None:
 
 
 def offloading_worker(caches: Caches, batch: Batch, rounds: int) -> None:
-    """vLLM's OffloadingConnector: each transfer has a stream and waits for the one before."""
+    """Act as vLLM's OffloadingConnector: each transfer has a stream and waits for the previous
+    transfer.
+    """
     torch = caches.torch
     streams: list[Any] = []
     kept: list[Any] = []
@@ -234,7 +242,7 @@ def offloading_worker(caches: Caches, batch: Batch, rounds: int) -> None:
             stream.wait_stream(torch.cuda.current_stream())
         if last is not None:
             stream.wait_event(last)
-            if to_gpu:  # only blocks whose transfer has ended are loaded
+            if to_gpu:  # load only blocks that have already been stored
                 last.synchronize()
         with torch.cuda.stream(stream):
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -249,7 +257,9 @@ def offloading_worker(caches: Caches, batch: Batch, rounds: int) -> None:
 
 
 def hicache(caches: Caches, batch: Batch, rounds: int) -> None:
-    """SGLang's HiCache, direct: layer by layer to the GPU, all layers at once to the host."""
+    """Act as SGLang's HiCache, direct: copy layer by layer to the GPU, and all layers together to
+    the host.
+    """
     torch = caches.torch
     load, write = torch.cuda.Stream(), torch.cuda.Stream()
     for index in range(rounds):
@@ -269,7 +279,8 @@ def hicache(caches: Caches, batch: Batch, rounds: int) -> None:
             ready = torch.cuda.Event()
             ready.record(load)
             torch.cuda.current_stream().wait_event(ready)
-            caches.gpu[layer].view(torch.int64).add_(index)  # the layer's work waits for its part
+            # The work of a layer waits for the blocks of the layer.
+            caches.gpu[layer].view(torch.int64).add_(index)
         torch.cuda.current_stream().synchronize()
 
 
@@ -277,7 +288,7 @@ def hicache(caches: Caches, batch: Batch, rounds: int) -> None:
 
 
 def rates(caches: Caches, batch: Batch) -> list[dict[str, Any]]:
-    """Batches of each size and direction: from the call to the stream's end."""
+    """Measure batches of each size and direction, from the call until the stream has ended."""
     stream = caches.torch.cuda.Stream()
     found = []
     for to_gpu in (True, False):
@@ -307,7 +318,7 @@ def rates(caches: Caches, batch: Batch) -> list[dict[str, Any]]:
 
 
 def beside(caches: Caches, batch: Batch) -> dict[str, float]:
-    """The time of products of matrices, alone and beside batches of 16 KiB blocks."""
+    """Measure the time of matrix products, alone and during batches of 16 KiB blocks."""
     torch = caches.torch
     side = 8192
     one = torch.ones(side, side, dtype=torch.bfloat16, device="cuda")
@@ -330,7 +341,7 @@ def beside(caches: Caches, batch: Batch) -> dict[str, float]:
 
     run(0)
     alone = min(run(0) for _ in range(3))
-    # Enqueues batches for as long as the products run.
+    # Enqueues batches as long as the products run.
     begin = time.perf_counter()
     batch(*lists, ANY, stream.cuda_stream)
     stream.synchronize()
@@ -351,7 +362,7 @@ def work() -> int:
     caches = Caches(torch, numpy)
     batch = driver_batch()
     of_runtime = runtime_batch()
-    say("caches and functions are there")
+    say("caches and functions are ready")
     sums = {}
     for pattern, call in (
         (simple_offload, batch),
@@ -378,7 +389,7 @@ def work() -> int:
 
 
 def run(words: list[str], *, preloaded: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A program's last line, and what `interlace run` counted."""
+    """Return the last line of a program, and what `interlace run` counted."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "counted.json"
         interlace = [sys.executable, "-m", "interlace", "run", "--json", str(file), "--"]
@@ -396,7 +407,7 @@ def run(words: list[str], *, preloaded: bool) -> tuple[dict[str, Any], dict[str,
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version; None if nvidia-smi does not print it."""
+    """Return the NVIDIA driver's version, or None if nvidia-smi does not print it."""
     words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
     try:
         ended = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True, timeout=20)
@@ -406,7 +417,9 @@ def driver_version() -> str | None:
 
 
 def cost_of_a_call() -> dict[str, float] | None:
-    """The cost of a copy of 64 bytes for the host in ns, without and with the library, in C."""
+    """Return how long a copy of 64 bytes keeps the host busy in ns, without and with the library,
+    in a C program.
+    """
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -414,7 +427,7 @@ def cost_of_a_call() -> dict[str, float] | None:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "cost")
         subprocess.run([compiler, "-O2", "-o", program, str(source), "-ldl"], check=True)
-        # The two programs alternate, and the best time of each counts, since the machine may have
+        # The two programs alternate, and the best time of each counts, because the machine may have
         # other work.
         found: dict[bool, list[float]] = {False: [], True: []}
         for preloaded in (False, True) * 3:
@@ -425,7 +438,7 @@ def cost_of_a_call() -> dict[str, float] | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", type=Path, help="where the measurements are written")
+    parser.add_argument("--json", type=Path, help="file for the measurements")
     asked = parser.parse_args()
     if asked.work:
         return work()

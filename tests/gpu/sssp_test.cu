@@ -1,5 +1,5 @@
-// Shortest paths on GPUs give the same results as the reference node, bit for bit, by every
-// mechanism.
+// With every mechanism, shortest paths on GPUs must be the same as on the reference node, bit for
+// bit.
 #include <cstdint>
 #include <vector>
 
@@ -27,8 +27,8 @@ TEST_P(sssp_test, equals_the_reference_node) {
   std::vector<std::uint32_t> columns;
   std::vector<float> weights;
   for (std::uint32_t v = 0; v < vertices; ++v) {
-    // A lane handles some rows, a warp handles others, and several blocks share others. Some rows
-    // are empty.
+    // Some rows are handled by a lane, some by a warp, and some by several blocks. Some rows are
+    // empty.
     const std::uint32_t edges = v == 777 ? 20'000 : v % 101 == 5 ? 300 : v % 12;
     for (std::uint32_t e = 0; e < edges; ++e) {
       const std::uint64_t r = gpu_test::random_at(7, columns.size());

@@ -1,5 +1,5 @@
 // The simulated side of trace_test.cu. Its kernels run on the CPU, so a host compiler must compile
-// it.
+// this code.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ struct simulated_trace {
 std::vector<simulated_trace> simulated_forms();
 std::vector<simulated_trace> simulated_workloads();
 
-// The contents of a trace file, which is also replayed on a simulated machine.
+// What a trace file contains. The file is also replayed on a simulated machine.
 struct trace_file {
-  kernel::trace_totals totals;  // all accesses count as local memory, in lines of 128 bytes
+  kernel::trace_totals totals;  // counts all accesses as local memory, in lines of 128 bytes
   std::uint64_t kernels = 0;
   std::uint64_t blocks = 0;
   std::vector<std::uint64_t> bytes_to_home;  // [gpu * GPUs + home]

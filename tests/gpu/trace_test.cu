@@ -1,5 +1,5 @@
-// The traced policy counts the accesses of warps on a real GPU. The counts are compared with those
-// that the simulated node records for the same kernels and data.
+// The traced policy counts the accesses of warps on a real GPU. The tests compare these counts with
+// those of the simulated node for the same kernels and data.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,8 +24,8 @@ class trace_test : public testing::Test {
   void SetUp() override { INTERLACE_NEED_GPUS(1); }
 };
 
-// Prints both totals. Each kind of access to each kind of view must be within `part` of the
-// simulated count.
+// Prints both totals. For each kind of access and each kind of view, the count must be within
+// `part` of the simulated count.
 void compare(const std::string& name, const trace_totals& seen, const trace_totals& simulated,
              double part) {
   constexpr const char* kinds[] = {"load", "store", "atomic"};

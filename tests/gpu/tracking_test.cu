@@ -1,5 +1,5 @@
-// Tracked chunks. Kernels publish while they run, blocks are mapped to chunks in every way, and
-// wrong or late announcements are reported.
+// Tests of tracked chunks. Kernels publish while they run, blocks are mapped to chunks in many
+// ways, and wrong or late announcements must be reported.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -160,7 +160,7 @@ TEST(deadline_test, a_kernel_slower_than_the_deadline_is_reported) {
   }
 }
 
-// More chunks become ready at the same time than the GPU accepts launches.
+// More chunks become ready at the same time than the GPU can accept as launches.
 TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   INTERLACE_NEED_GPUS(2);
   gpu_test::add_launching_publishers();
@@ -181,8 +181,8 @@ TEST(device_launch_test, blocks_copy_what_is_not_launched) {
   }
 }
 
-// Two or three blocks of an agent share the shared memory of a multiprocessor. The kernel needs
-// none of it.
+// Two or three blocks of an agent share the shared memory of a multiprocessor. The kernel needs no
+// shared memory.
 TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   INTERLACE_NEED_GPUS(2);
   INTERLACE_NEED_COPIES(kernel::agent_copy::bulk);
@@ -191,7 +191,7 @@ TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
   for (const std::uint32_t blocks : {2U, 3U}) {
     harness h(options_for(2), {mechanism::polling, kernel::agent_copy::bulk}, 50'021, 4096,
               32 * blocks * static_cast<std::uint32_t>(processors));
-    if (gpu_test::gpus_here() < 2) {  // two such agents do not fit on one GPU
+    if (gpu_test::gpus_here() < 2) {  // two agents of this size do not fit on one GPU
       std::string refusal = "nothing";
       try {
         h.node.run([&] { h.enqueue(0); });
@@ -258,14 +258,14 @@ TEST_P(announced_test, wrong_use_is_refused) {
       }
     }),
                  model_error);
-    // Half of the part is mapped to no block.
+    // No block is mapped to half of the part.
     EXPECT_THROW(h.node.run([&] {
       h.node.launch(0, publisher{h.node.view(h.data, 0), 0, 5000, harness::tile, 0},
                     {harness::blocks, lanes, 0}, h.data,
                     kernel::block_mapping::contiguous(0, 5000 / harness::blocks, 5000));
     }),
                  model_error);
-    h.node.run([&] { h.enqueue(3); });  // none of these errors broke the node
+    h.node.run([&] { h.enqueue(3); });  // none of these errors may make the node unusable
     h.expect_epoch(3);
   }
   harness small(options_for(2), GetParam(), 20'000, 64, 512);

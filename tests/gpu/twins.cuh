@@ -85,7 +85,7 @@ inline void sort(std::uint32_t* keys, std::uint64_t n, cudaStream_t stream) {
   }
 }
 
-// --- a warp a row --------------------------------------------------------------------------------
+// --- one warp for each row -----------------------------------------------------------------------
 
 __global__ void __launch_bounds__(256)
     spmv(const std::uint32_t* __restrict__ offsets, const std::uint32_t* __restrict__ columns,
@@ -128,9 +128,9 @@ __device__ __forceinline__ float warp_sum(float value) {
 }
 
 // The inputs. Unit b has the rows [unit_rows[b], unit_rows[b + 1]) and the edges [unit_edges[b],
-// unit_edges[b + 1]). If unit_slots[b] is not 0, the unit is a part of one row. The word
-// row_sums[unit_slots[b] - 1] then holds the row's sum in its low bits, with 47 bits of fraction,
-// and the number of added parts in its high bits.
+// unit_edges[b + 1]). If unit_slots[b] is not 0, the unit is a part of one row. In this case, the
+// word row_sums[unit_slots[b] - 1] adds up the row. Its low bits have the sum, with 47 bits of
+// fraction. Its high bits count the parts that were added.
 struct rank_input {
   const std::uint32_t* __restrict__ offsets;
   const std::uint32_t* __restrict__ columns;
@@ -139,13 +139,13 @@ struct rank_input {
   const std::uint32_t* __restrict__ unit_slots;
   const std::uint32_t* __restrict__ out_degree;
   const float* __restrict__ contribution;
-  const double* __restrict__ totals;  // [0] is the dangling rank
+  const double* __restrict__ totals;  // totals[0] is the rank of the dangling vertices
   float damping;
   double vertices;
 };
 
-// `partials` has `copies` pairs of numbers. The first number is the dangling rank. The second one,
-// if it is tracked, is the sum of |rank' - rank|.
+// `partials` has `copies` pairs of numbers. The first number of a pair is the rank of the dangling
+// vertices. The second number is the sum of |rank' - rank|, if this sum is tracked.
 __global__ void __launch_bounds__(rank_threads)
     rank_update(const __grid_constant__ rank_input in, std::uint64_t* row_sums, float* next,
                 double* partials, std::uint32_t copies, bool track_residual) {
@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(rank_threads)
         begin = __ldg(in.offsets + own) - first;
         end = __ldg(in.offsets + own + 1) - first;
       }
-      // The whole warp shares a long row.
+      // All lanes of the warp share a long row.
       const bool is_long = end - begin >= 64;
       float sum = 0;
       if (!is_long) {

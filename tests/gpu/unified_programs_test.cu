@@ -1,4 +1,4 @@
-// Programs that see several GPUs as one, on real GPUs and on the host node.
+// Programs to which several GPUs look like one, on real GPUs and on the host node.
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -41,7 +41,7 @@ std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
   return values;
 }
 
-// Pages are where each array places them, or all pages are on the last GPU.
+// Pages are where each array places them. In a second run, all pages are on the last GPU.
 template <class Data>
 void compare(std::uint32_t devices, const Data& data, float tolerance) {
   run::unified_request asked;

@@ -20,7 +20,7 @@ class unified_test : public testing::TestWithParam<std::uint32_t> {
 INSTANTIATE_TEST_SUITE_P(all, unified_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Mixes the epoch into each element whose page is on device `home`.
+// Mixes the epoch into each element of the pages on device `home`.
 struct mix_pages {
   unified<std::uint32_t> data;
   std::uint32_t devices;
@@ -41,7 +41,8 @@ struct mix_pages {
 TEST_P(unified_test, every_device_reads_and_writes_every_page) {
   const std::uint32_t devices = GetParam();
   cuda::node node(options_for(devices));
-  // The last page is incomplete. There are two arrays, and the pages of both start on device 0.
+  // There are two arrays. The last page of each array is incomplete. The first page of each array
+  // is on device 0.
   const std::uint64_t n = 9 * page_elements + 4321;
   const unified<std::uint32_t> arrays[] = {node.allocate_unified<std::uint32_t>(n),
                                            node.allocate_unified<std::uint32_t>(n)};
@@ -52,8 +53,7 @@ TEST_P(unified_test, every_device_reads_and_writes_every_page) {
     node.upload(array, expected);
   }
 
-  // In epoch e, device d handles the pages whose home is d + e + 1. Its own pages therefore come
-  // last.
+  // In epoch e, device d handles the pages on device d + e + 1, so its own pages come last.
   const std::uint32_t epochs = 2 * devices;
   node.run([&] {
     for (std::uint32_t e = 0; e < epochs; ++e) {
@@ -101,7 +101,7 @@ TEST_P(unified_test, goes_with_its_node) {
   const double share = static_cast<double>(pages * cuda::unified_memory::page_bytes) / GetParam();
   {
     const cuda::node first(options_for(GetParam()));
-  }  // this run allocates what a process allocates only once
+  }  // this run makes the allocations that a process makes only once
   std::vector<double> before;
   for (const int gpu : ordinals) before.push_back(free_on(gpu));
   {

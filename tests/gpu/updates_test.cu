@@ -1,5 +1,5 @@
-// Updates of partitioned arrays on GPUs, with every mechanism that partitions have there. The
-// results are compared with the same updates in a plain loop.
+// Updates of partitioned arrays on GPUs, with every mechanism that partitions can have there. The
+// tests compare the results with a plain loop that makes the same updates.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ std::vector<mechanism> mechanisms_of_updates() {
   return found;
 }
 
-// The reason why n devices cannot use the mechanism here. The text is empty if they can.
+// Says why n devices cannot use the mechanism here. The text is empty if they can use it.
 std::string why_not_by(mechanism how, std::uint32_t n) {
   return how == mechanism::nccl ? without_nccl(n) : std::string();
 }
@@ -105,7 +105,7 @@ TEST_P(updates, are_not_lost_with_windows) {
   }
 }
 
-// A kernel whose last lane updates an element beyond the array.
+// A kernel. Its last lane updates an element beyond the array.
 struct update_beyond {
   static constexpr std::uint32_t threads = 64;
   partitioned<std::uint64_t, combine::add> table;
@@ -156,7 +156,7 @@ TEST_P(updates, beyond_the_array_are_named_if_updates_are_checked) {
   }
 }
 
-// Each device is late at random before the updates of an epoch.
+// Devices are late at random before the updates of an epoch.
 TEST_P(updates, are_right_when_devices_are_late) {
   INTERLACE_NEED_GPUS(4);
   INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 4));

@@ -1,4 +1,4 @@
-// Tests with GPU numbers that do not exist.
+// Tests of GPU numbers, including numbers of GPUs that do not exist.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -22,7 +22,7 @@ inline std::vector<way> every_way() {
           {mechanism::inline_stores}, {mechanism::bulk_copy}};
 }
 
-// The ways whose kernels announce chunks while they run. An agent waits for each chunk.
+// The ways with chunks that kernels announce while they run, and for which an agent waits.
 inline std::vector<way> tracked_ways() {
   std::vector<way> ways = every_way();
   std::erase_if(ways, [](const way& w) { return !kernel::tracks_chunks(w.mechanism); });

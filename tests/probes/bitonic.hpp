@@ -1,6 +1,6 @@
-// A probe of the kernel model: a bitonic sort. Partners that are closer than the warp's width
-// exchange keys by shuffles. Other partners in the same block use shared memory. All other partners
-// use device memory.
+// A probe of the kernel model: a bitonic sort. Partners that are closer than the width of a warp
+// exchange keys by shuffles. Partners further apart in the same block use shared memory. All other
+// partners use device memory.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace interlace::probe {
 
-inline constexpr std::uint32_t bitonic_tile = 512;  // number of keys of a block, one in each lane
+inline constexpr std::uint32_t bitonic_tile = 512;  // number of keys in a block, one for each lane
 
 INTERLACE_HOST_DEVICE std::uint32_t keep(std::uint32_t own, std::uint32_t other, bool smaller) {
   return (own < other) == smaller ? own : other;
 }
 
-// Makes all steps whose partners are in the same tile, for sizes from `first_size` to `last_size`.
-// For the first size, the steps begin with the largest distance that fits in a tile.
+// Makes all steps with partners in the same tile, for sizes from `first_size` to `last_size`. For
+// the first size, the steps begin with the largest distance that fits in a tile.
 struct bitonic_tiles {
   static constexpr std::uint32_t threads = bitonic_tile;
   static constexpr std::uint32_t shared_bytes = bitonic_tile * sizeof(std::uint32_t);
@@ -52,7 +52,7 @@ struct bitonic_tiles {
             const bool up = (lane.global_index() & size) == 0;
             const bool low = (lane.index() & near) == 0;
             key[lane] = keep(key[lane], other[lane], low == up);
-            // The first step of each size takes 19 operations, and the other steps take 5.
+            // The first step of each size takes 19 operations. Each later step takes 5.
             lane.compute(operation::integer, near == distance ? 19 : 5);
           });
         }
@@ -62,7 +62,7 @@ struct bitonic_tiles {
   }
 };
 
-// Makes one step whose partners are in different tiles. Each lane has one pair.
+// Makes one step with partners in different tiles. Each lane handles one pair.
 struct bitonic_far {
   static constexpr std::uint32_t threads = 256;
 
@@ -88,7 +88,7 @@ struct bitonic_far {
   }
 };
 
-// Sorts the keys. The number of keys must be a power of two, and at least a tile.
+// Sorts the keys. Their number must be a power of two, and at least the size of a tile.
 template <class Node>
 void enqueue_bitonic_sort(Node& node, std::uint32_t device, const local<std::uint32_t>& keys) {
   const std::uint64_t tiles = keys.size / bitonic_tile;

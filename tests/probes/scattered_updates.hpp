@@ -1,5 +1,5 @@
-// Updates of a partitioned array at random places. The file has the kernel, and the same updates in
-// a plain loop.
+// Updates of a partitioned array at random places: a kernel, and a plain loop that makes the same
+// updates.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,8 @@ struct scattered_updates {
         const std::uint64_t random = mixed_bits(d * count + k + 1);
         const std::uint64_t element = k % 2 == 0 ? random % size : random % std::min(size, hot);
         elements.back().push_back(element);
-        // All stores to an element store the same value, so their order does not matter.
+        // All stores to one element store the same value, so the order of the stores does not
+        // matter.
         values.back().push_back(
             static_cast<T>(mixed_bits(Op == combine::store ? element : random + 7) % 1000));
       }

@@ -1,5 +1,5 @@
 // A probe of library calls. Kernels run before and after a sort and a scan. Each round uses the
-// results of the previous round, which reveals any disorder in the stream.
+// results of the previous round, so work out of order gives wrong results.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +50,7 @@ struct sorted_sums {
   kernel::library_call scan;  // exclusive prefix sums of sorted
 };
 
-// The arrays and calls on one device. A test for GPUs adds the on_gpu functions.
+// The arrays and calls on one device. A test on GPUs adds the functions `on_gpu`.
 template <class Node>
 sorted_sums make_sorted_sums(Node& node, std::uint32_t device, std::uint64_t n) {
   sorted_sums s;
@@ -59,7 +59,7 @@ sorted_sums make_sorted_sums(Node& node, std::uint32_t device, std::uint64_t n) 
   }
   const std::uint64_t bytes = n * sizeof(std::uint32_t);
   s.sort.name = "sort";
-  s.sort.bytes_read = 4 * bytes;  // four passes of eight bits
+  s.sort.bytes_read = 4 * bytes;  // the sort makes four passes of eight bits
   s.sort.bytes_written = 4 * bytes;
   s.sort.operations.integer = 4 * 10 * n;
   s.sort.on_cpu = [from = s.keys, to = s.sorted] {

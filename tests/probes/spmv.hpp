@@ -1,5 +1,5 @@
-// A probe of the kernel model. It makes one step of a power iteration: it computes y = A x and the
-// scalar product of x and y. A warp sums a row, and each block adds to the scalar once.
+// A probe of the kernel model: one step of a power iteration. It computes y = A x and the scalar
+// product of x and y. A warp adds up a row, and each block adds to the scalar once.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace interlace::probe {
 
-// A square matrix by rows, on the host.
+// A square matrix, row by row, in host memory.
 struct sparse_matrix {
   std::vector<std::uint32_t> offsets{0};  // rows + 1 offsets
   std::vector<std::uint32_t> columns;
@@ -157,7 +157,7 @@ inline spmv_result spmv_reference(const sparse_matrix& a, const std::vector<floa
   return result;
 }
 
-// Makes rows with 0 to `most` entries. Every seventh row has many more.
+// Makes a matrix whose rows have 0 to `most` entries. Every seventh row has many more.
 inline sparse_matrix random_matrix(std::uint32_t rows, std::uint32_t most, std::uint64_t seed) {
   sparse_matrix a;
   std::uint64_t state = seed;

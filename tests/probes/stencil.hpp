@@ -1,5 +1,5 @@
-// A probe of the kernel model. It is a 5-point stencil on a grid. The rows of the grid are divided
-// among the devices, so that only rows at the borders are transferred.
+// A probe of the kernel model: a 5-point stencil on a grid. The rows of the grid are divided among
+// the devices, so only rows at the borders are transferred.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct stencil_step {
     block.each([&](auto lane) {
       const std::uint32_t x = left + lane.index() % tile_x;
       const std::uint32_t y = top + lane.index() / tile_x;
-      lane.compute(operation::special, 3);  // computes tile / tiles
+      lane.compute(operation::special, 3);  // for the division tile / tiles
       lane.compute(operation::integer, 31);
       if (x >= columns || y >= last_row) return;
       const std::uint64_t i = std::uint64_t{y} * columns + x;
@@ -87,7 +87,7 @@ class stencil {
     node_.exchange(u_);
   }
 
-  // The results of each device's own rows.
+  // Returns, for each device, the results of the rows that it owns.
   std::vector<float> result() const {
     std::vector<float> whole;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {

@@ -1,5 +1,5 @@
-// Kernels for every node that can trace. Some are small kernels whose totals have a closed form.
-// The others are the other probes and the workloads.
+// Kernels for every node that can trace: small kernels whose totals have a closed form, the other
+// probes, and the workloads.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +45,8 @@ struct trace_axpy {
   }
 };
 
-// Lane k makes k iterations. In each iteration, the lanes that still run read one word of a new
-// line.
+// Lane k makes k iterations. In each iteration, the lanes that still run read the same word of a
+// new line.
 struct trace_lengths {
   local<const float> x;
   local<float> y;
@@ -60,7 +60,8 @@ struct trace_lengths {
   }
 };
 
-// Uses every kind of view, also shifted by half a line and with one line for each lane.
+// Uses every kind of view. Some accesses are shifted by half a line, and some have one line for
+// each lane.
 struct trace_views {
   replicated<float> region;
   unified<float> everywhere;
@@ -99,7 +100,7 @@ template <class Node>
 std::vector<traced_form> trace_forms(Node& node) {
   std::vector<traced_form> forms;
   {
-    const std::uint64_t n = 1000;  // 31 warps and a quarter of a warp
+    const std::uint64_t n = 1000;  // these are 31 warps and a quarter of a warp
     const auto x = node.template allocate<float>(0, n);
     const auto y = node.template allocate<float>(0, n);
     traced_form f{"axpy", node.trace(0, trace_axpy{x, y}, {8, 128, 0}), {}};
@@ -150,7 +151,7 @@ class tracer {
   explicit tracer(Node& node) : node_(node) {}
 
   const trace_totals& totals() const { return totals_; }
-  // The totals of kernels by their short names.
+  // The totals of each kernel, by the kernel's short name.
   const std::map<std::string, trace_totals>& kernels() const { return kernels_; }
 
   std::uint32_t devices() const { return node_.devices(); }
@@ -222,8 +223,8 @@ struct traced_workload {
   std::map<std::string, trace_totals> kernels;
 };
 
-// A graph by in-edges. The lengths of its rows differ greatly, and some rows are longer than a unit
-// of rank_update. Some vertices have no out-edges.
+// A graph with the in-edges of each vertex in a row. The lengths of its rows differ greatly, and
+// some rows are longer than a unit of rank_update. Some vertices have no out-edges.
 struct skewed_graph {
   std::vector<std::uint64_t> offsets;
   std::vector<std::uint32_t> columns;
@@ -251,8 +252,8 @@ struct skewed_graph {
   }
 };
 
-// Many users rate few items, and most users rate the first item. The ratings are stored by users
-// and by items.
+// Many users rate few items, and most users rate the first item. The ratings are stored twice: by
+// users and by items.
 struct skewed_ratings {
   struct side {
     std::vector<std::uint64_t> offsets;
@@ -291,7 +292,7 @@ struct skewed_ratings {
   }
 };
 
-// Calls visit(name, work) for each workload. work(node) runs the workload on the only device of a
+// Calls visit(name, work) for each workload. work(node) runs this workload on the only device of a
 // node.
 template <class Visit>
 void each_workload(Visit visit) {
@@ -360,7 +361,7 @@ void each_workload(Visit visit) {
       node.run([&] { work.enqueue_iteration(true); });
     };
     iterate(250, 6, 2);
-    iterate(90, 34, 1);  // there are so many angles that teams of warps share them
+    iterate(90, 34, 1);  // so many angles that teams of warps share them
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

@@ -26,13 +26,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True)
 def _no_profiles(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the user's own profiles from changing a test."""
+    """Keep the profiles of the user from changing the results of a test."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
 @pytest.fixture(autouse=True)
 def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep slow machines from printing progress, which tests would read."""
+    """Keep slow machines from printing lines of progress, because tests read the output."""
     monkeypatch.setattr(progress, "FIRST_LINE_S", math.inf)
 
 
@@ -70,9 +70,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the work of a reproduction in this process.
-
-    Its pieces are too small for processes of their own.
+    """Run the work of a reproduction in this process. Its pieces are too small for separate
+    processes.
     """
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
@@ -99,8 +98,8 @@ def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("faults"))
 
 
-# Stand-ins for the driver, by the name of the library that they replace. The memory of their GPUs
-# is host memory.
+# Stand-ins for the driver and its libraries. Each name is that of the library that the stand-in
+# replaces. The memory of their GPUs is host memory.
 STAND_INS = {
     "libcuda.so.1": "fake_driver.cpp",
     "libnvidia-ml.so.1": "fake_nvml.cpp",

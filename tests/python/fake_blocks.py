@@ -1,7 +1,7 @@
 """A program that copies batches of blocks and compares every byte.
 
 Host memory stands for the memory of GPUs. The program uses the stand-ins of fake_gpus.py. It prints
-one line of JSON with the ways that the batches took.
+one line of JSON that says how each batch was copied.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ PENALTIES = {
     "none": 1e-6,
 }  # the additional times of the variants
 
-REAL: Any = None  # The search of `tune` is the real search, because it does not depend on the node.
+REAL: Any = None  # the real search of `tune`, which does not depend on the node
 with contextlib.suppress(ImportError):
     REAL = importlib.import_module("interlace._core")
 
@@ -68,7 +68,7 @@ def only_read(
 
 
 class Described(SimpleNamespace):
-    """A struct of a machine, with its values by key."""
+    """A struct of a machine. Its values are found by key."""
 
     def __init__(self) -> None:
         super().__init__(values={})
@@ -89,7 +89,7 @@ def with_halo(result: dict[str, Any], boundaries: NDArray[np.uint64], halo: int)
 
 
 class Asked(NamedTuple):
-    """The arguments of a run of any workload, except its data."""
+    """The arguments of a run of any workload, without the workload's data."""
 
     node: str
     mechanism: str
@@ -100,7 +100,7 @@ class Asked(NamedTuple):
 
 
 def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dict[str, Any]:
-    """Make a run of a workload. The workload's own test file defines the result."""
+    """Make a run of a workload. The test file of the workload defines the result."""
     result: dict[str, Any] = importlib.import_module(f"test_{name}").faked(core, asked, *data)
     return result
 
@@ -108,7 +108,7 @@ def run_faked(core: Fake, name: str, asked: Asked, data: tuple[Any, ...]) -> dic
 class Fake:
     """The functions of `_core` and `_cuda`, with switches that make the functions fail."""
 
-    __spec__ = ModuleSpec("interlace._core", None)  # such a module has no file
+    __spec__ = ModuleSpec("interlace._core", None)  # this module has no file
 
     EndpointKind = SimpleNamespace(gpu="gpu", network_switch="network_switch", host="host")
     Endpoint = staticmethod(lambda kind, index: SimpleNamespace(kind=kind, index=index))
@@ -124,14 +124,14 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, GPUs, device and element
         self.wrong_by = 1e-3
-        # The parts of an iteration. Each part has a share of the sent bytes, and a share of the
-        # time before the exchange.
+        # The parts of an iteration. Each pair has the part's share of the sent bytes, and its share
+        # of the time before the exchange.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # Ctrl-C arrives during the run of this mechanism
         self.crash: str | None = None
         self.usage: str | None = None
-        self.no_place_for_bulk = False  # whether agents that copy in bulk do not fit on a GPU
-        self.bulk_s = 0.0  # the additional time of agents that copy in bulk
+        self.no_place_for_bulk = False  # true if agents that make bulk copies do not fit on a GPU
+        self.bulk_s = 0.0  # the additional time of agents that make bulk copies
         self.sleep_s = 0.0
         self.gpus = 4
         self.most_managed = 1 << 30  # unified memory takes at most this many elements
@@ -254,10 +254,10 @@ class Fake:
             on_gpus = node == "cuda"
             assert mechanism in (*tracked, BULK_COPY if on_gpus else PROACT_HARDWARE)
             if on_gpus:
-                values[:] = np.nan  # no device received anything
+                values[:] = np.nan  # no device has received values
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # The time in separate runs, which have events between their parts.
+        # The time in separate runs, which have events between the parts of an iteration.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):
@@ -301,8 +301,8 @@ class Fake:
     def _work(
         gpus: int, kernel: str, entries: int, elements: int, done: int
     ) -> list[dict[str, Any]]:
-        """Return the work of an iteration: it launches the kernel and a small second kernel on each
-        GPU.
+        """Return the work of an iteration: the iteration launches the kernel and a small second
+        kernel on each GPU.
         """
         update = {
             "loaded_bytes": 12 * (entries // gpus), "stored_bytes": 4 * (elements // gpus),
@@ -329,8 +329,8 @@ class FakeCuda(Fake):
         self.overlaps: list[tuple[Any, ...]] = []
         self.nccl: str | None = None  # the version of NCCL, if the library exists
         self.nccl_files: list[str] = []  # the library files that a caller offered
-        self.rate = 3.5e11  # bytes a second of the copies of an exchange
-        self.rates: list[int] = []  # the numbers of GPUs whose rate was measured
+        self.rate = 3.5e11  # bytes per second of the copies in an exchange
+        self.rates: list[int] = []  # for each measurement of the rate, the number of GPUs
         self.of_gpu = {
             "read_bytes_per_s": 4e12, "write_bytes_per_s": 2e12, "fp32_per_s": 3e13,
             "fp64_per_s": 1e13, "integer_per_s": 1.5e13, "together_per_s": 3e13,
@@ -343,7 +343,7 @@ class FakeCuda(Fake):
         self.copies: list[tuple[Any, ...]] = []  # the requests for measurements
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
-        self.wrong_bytes: dict[str, int] = {}  # from a method to the number of wrong bytes
+        self.wrong_bytes: dict[str, int] = {}  # maps a method to the number of wrong bytes
         self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times each of them
         self.kernels: list[tuple[Any, ...]] = []
 
@@ -365,7 +365,7 @@ class FakeCuda(Fake):
         if candidates == [f"dies on {rank}"]:
             os.kill(os.getpid(), signal.SIGKILL)
         if candidates[0].startswith(("fails", "dies")):
-            time.sleep(60)  # this call waits for a process that never starts
+            time.sleep(60)  # as if the call waited for a process that never starts
         self.rank = rank, ranks
         return "3.4.5"
 
@@ -395,7 +395,7 @@ class FakeCuda(Fake):
     def measure_streams(
         self, copies: list[tuple[int, int, int, int]], *, by_host: bool, repeats: int
     ) -> list[float]:
-        """Measure copies. Copies with different streams are in flight together."""
+        """Return the times of copies. Copies on different streams are in flight together."""
         self.streams.append((copies, by_host))
         assert all(max(a, b) < self.gpus for a, b, _, _ in copies)
         if self.crash == "streams":
@@ -521,7 +521,9 @@ class FakeCuda(Fake):
         warmup: int,
         repeats: int,
     ) -> dict[str, Any]:
-        """Measure relays: kernels run at 4/5 of their rate, and messages take 1/4 longer."""
+        """Return the costs of relays: kernels run at 4/5 of their rate, and messages take 1/4
+        longer.
+        """
         self.relay_costs.append((size, to, method, kernels, window_s, warmup, repeats))
         if self.crash == "relay":
             raise DeviceError("a kernel beside copies ran into its deadline")

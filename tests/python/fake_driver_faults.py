@@ -1,9 +1,9 @@
-"""A program in which calls of the driver fail: either one call, or all calls from some call on.
+"""A program in which calls of the driver fail: one call, or all calls from a certain call on.
 
-It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Its arguments are an action, how many
-calls fail in each way (0 means all), and K/N. With K/N, it makes every N-th of these failures, from
-the K-th on. It prints one line of JSON: how many calls the action makes, how many failures were
-tried, the messages, and the findings.
+It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Its arguments are an action, the number
+of calls that fail in each way (0 means all calls), and K/N. With K/N, it makes every N-th of these
+failures, starting with the K-th. It prints one line of JSON: the number of calls that the action
+makes, the number of failures that were tried, the messages, and the findings.
 """
 
 from __future__ import annotations
@@ -40,20 +40,21 @@ driver.fake_bytes.restype = ctypes.c_uint64
 driver.fake_failed_call.restype = ctypes.c_char_p
 driver.fake_objects.restype = ctypes.c_long
 SEED = 1
-TURNS = 4  # a process makes this many failures; a resource that grows with each failure leaks
-SECONDS = 30  # seconds; an action with a failure that takes longer hangs
+TURNS = 4  # number of failures in a process; a resource that grows with each failure leaks
+SECONDS = 30  # an action that takes longer after a failure hangs
 OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
-# Either one call fails, or all calls fail from some call on, as after an error that ends a context.
+# Either one call fails, or all calls from a certain call on fail. The second case is that of an
+# error that ends a context.
 WAYS = {"no memory": (OUT_OF_MEMORY, 0), "error": (LAUNCH_FAILED, 0), "lost": (LAUNCH_FAILED, 1)}
-# If one of these calls fails, the memory stays mapped or registered.
+# If one of these calls fails, memory stays mapped or registered.
 KEPT = ("cuMemUnmap", "cuMemHostUnregister")
-ALONE = 12  # a copy makes fewer calls of the driver if interlace does not take it over
+ALONE = 12  # a plain copy makes fewer driver calls than this
 MIB = 1 << 20
 SIZE = 3 * MIB  # interlace takes over copies of this size
 GPUS = {"a": "cuda:0", "": "cuda:1"}
 ROWS = {"ring": (3, 1 << 16), "threads": 2}
 Check = Callable[[], None]
-lost = False  # in this way, all calls fail from some call on
+lost = False  # true if all calls fail from a certain call on
 
 
 def _values(seed: int, *shape: int) -> Any:
@@ -65,8 +66,8 @@ def _need(holds: bool, what: str) -> None:
         raise AssertionError(what)
 
 
-# Each generator prepares its inputs and yields two functions: the action, which raises if a call
-# fails, and a check of the state that must hold after a failure.
+# Each generator prepares its inputs and yields two functions. The first is the action, which raises
+# an error if a call fails. The second checks the state that must hold after a failure.
 
 
 def load() -> tuple[Check, Check]:
@@ -181,7 +182,7 @@ def parkable() -> tuple[Check, Check]:
         if state is not None and state.parked:
             interlace.resume("cache")
         free()
-        for one in made:  # memory that could not be freed still exists, and can be freed again
+        for one in made:  # if memory could not be freed, it still exists and can be freed again
             with suppress(UserError):
                 parking._call("pool_free", one.address)
 
@@ -191,7 +192,7 @@ def parkable() -> tuple[Check, Check]:
 def run() -> tuple[Check, Check]:
     """Act as a program under `interlace run`.
 
-    The program must not see failures of calls that it does not make itself.
+    The program must see only the failures of calls that it makes itself.
     """
     sys.path.insert(0, str(Path(__file__).parent / "stand_ins/driver"))
     torch: Any = importlib.import_module("torch")
@@ -254,7 +255,7 @@ def _left() -> dict[str, int]:
 
 
 def _fails(act: Check) -> str:
-    """Return the sentence of a failure, or an empty text if the action worked."""
+    """Return the message of a failure, or an empty text if the action worked."""
     try:
         act()
     except (UserError, DeviceError, MemoryError) as error:
@@ -265,7 +266,7 @@ def _fails(act: Check) -> str:
 
 
 def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str) -> str:
-    """Let one call fail in this process."""
+    """Let one call fail in this process, and return the finding."""
     act, after = make()
     if warm:
         act()
@@ -276,7 +277,7 @@ def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str)
         failed = driver.fake_failed_call().decode() or failed
         _arm(0)
         after()
-        if way == "lost":  # a process that has lost its context cannot use the driver again
+        if way == "lost":  # a process without its context cannot use the driver again
             return said
         act()
         held.append(_left())
@@ -289,7 +290,9 @@ def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str)
 
 
 def _forked(work: Callable[[], str]) -> str:
-    """Run work in a child, and return its answer. A finding begins with an exclamation mark."""
+    """Run `work` in a child process, and return its answer. A finding begins with an exclamation
+    mark.
+    """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -323,7 +326,9 @@ def _count(make: Callable[[], tuple[Check, Check]], warm: bool) -> str:
 
 
 def _points(name: str, calls: dict[bool, int], way: str, sample: int) -> list[tuple[bool, int]]:
-    """Yield the failures to try: whether the action ran before, and which call fails."""
+    """Return the failures to try. Each has two values: whether the action ran before, and which
+    call fails.
+    """
     every = [(warm, at) for warm, count in calls.items() for at in range(1, count + 1)]
     if sample == 0:
         return every

@@ -1,9 +1,9 @@
 """A program whose loads fail repeatedly. It counts the resources that failed loads leave open.
 
 It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded. Its
-arguments are a folder, a number of turns of failures, and N. Every N-th turn also presses Ctrl-C.
-It prints one line of JSON: the sentences of the failures by kind, and the resources that are held
-after a tenth of the turns and after all turns.
+arguments are a folder, a number of turns, and N. Each turn makes each kind of failure. Every N-th
+turn also presses Ctrl-C. The program prints one line of JSON: the messages of the failures by kind,
+the resources that it holds after a tenth of the turns, and those that it holds after all turns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import fake_gpus
 import interlace
 
 driver: Any = fake_gpus.driver
-disk: Any = ctypes.CDLL(None)  # failing_reads.cpp is preloaded
+disk: Any = ctypes.CDLL(None)  # with the functions of failing_reads.cpp, which is preloaded
 driver.fake_bytes.restype = ctypes.c_uint64
 OPTIONS: dict[str, Any] = {"framework": "cupy", "threads": 3}
 MIB = 1 << 20
@@ -118,8 +118,8 @@ FAILURES = (lying_header, shrinking, bad_disk, full_gpu)
 def left(file: Path) -> dict[str, int]:
     """Return the resources that the process holds.
 
-    A load that succeeds comes first, because the process keeps the last ring. How many slots of
-    that ring a failed load has made depends on how far the load came.
+    First make a load that succeeds, because the process keeps the last ring. The number of slots in
+    the ring of a failed load depends on how far that load came.
     """
     load(file)
     gc.collect()

@@ -3,8 +3,8 @@
 Host memory stands for the memory of GPUs.
 
 The program runs with the stand-in libcuda.so.1 and libnvidia-ml.so.1 of tests/cpp/preload, and has
-a stand-in for CuPy that uses this driver. It prints one line of JSON. If a call is refused, the
-line has the sentence of the refusal.
+a stand-in for CuPy that uses this driver. It prints one line of JSON. If a call is refused, this
+line has the message.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def check(result: int) -> None:
 
 
 class Device:
-    """A stand-in for CuPy's device. Inside a `with` block it is the current GPU."""
+    """A stand-in for CuPy's device. Inside a `with` block, this device is the current GPU."""
 
     current = 0
 
@@ -55,7 +55,8 @@ class Device:
         Device.current = self.before
 
 
-ranges: dict[int, tuple[int, int]] = {}  # from the begin of each array to its end and its GPU
+# Maps the first address of each array to the end of the array and its GPU.
+ranges: dict[int, tuple[int, int]] = {}
 
 
 class Array(np.ndarray[Any, Any]):
@@ -72,7 +73,7 @@ class Array(np.ndarray[Any, Any]):
         return SimpleNamespace(id=next(found))
 
     def exported(self) -> Any:
-        """Return a view of the array that copies do not recognise as CuPy's."""
+        """Return a view of the array that copies do not recognise as an array of CuPy."""
         return SimpleNamespace(__cuda_array_interface__=dict(self.__array_interface__))
 
 
@@ -82,7 +83,7 @@ def free(address: int) -> None:
 
 
 class OutOfMemoryError(MemoryError):
-    """CuPy's."""
+    """A stand-in for CuPy's error of this name."""
 
 
 def empty(shape: int | tuple[int, ...], dtype: str = "float64") -> Array:
@@ -141,10 +142,10 @@ def work(file: Path) -> dict[str, Any]:
             raise RuntimeError(f"{name} is wrong")
     small = interlace.load(file, places, framework="cupy", max_host_bytes=1 << 18)
     if any(np.any(small[name] != values) for name, values in host.items()):
-        raise RuntimeError("what a small ring brought is wrong")
+        raise RuntimeError("a load with a small ring gave wrong bytes")
     tight = interlace.load(file, places, framework="cupy", max_device_bytes=1 << 22)  # no relays
     if any(np.any(tight[name] != values) for name, values in host.items()):
-        raise RuntimeError("what came without relays is wrong")
+        raise RuntimeError("a load without relays gave wrong bytes")
     streamed = stream_in_little_memory(file.with_name("many.safetensors"))
     last = host[f"layer.{2 * GPUS - 1}"]
     source, target = on_gpu(last, 0), on_gpu(np.zeros_like(last), GPUS - 1)
@@ -156,8 +157,8 @@ def work(file: Path) -> dict[str, Any]:
     size = ctypes.sizeof(counted)
     copying.check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
     return {
-        # The only engine of the process moves the array. It copies the array and, if paths are
-        # given, saves and loads it.
+        # The only engine of the process copies the array and, if paths are given, saves and loads
+        # it.
         "bytes": counted.bytes,
         "wanted": (GPUS > 1) * (3 * sum(values.nbytes for values in host.values()) + streamed)
         + last.nbytes,
@@ -166,7 +167,7 @@ def work(file: Path) -> dict[str, Any]:
 
 
 def stream_in_little_memory(file: Path) -> int:
-    """Stream more bytes than the GPUs have room for. Reading waits until tensors are dropped."""
+    """Stream more bytes than fit on the GPUs. Reading must wait until tensors are dropped."""
     size, ahead = 10_000, 100_000
     many = {f"{k:02}": np.full(size, k, np.uint8) for k in range(64)}
     interlace.save(many, file)

@@ -1,7 +1,7 @@
 """A program that parks memory in pools of stand-ins for PyTorch and CuPy.
 
 Host memory stands for the memory of GPUs. The program runs with the stand-in libcuda.so.1 of
-tests/cpp/preload. It prints one line of JSON with the answers to the questions of test_parking.py.
+tests/cpp/preload. It prints one line of JSON with the values that test_parking.py checks.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Allocator:
 
 
 class Pool:
-    """A stand-in for PyTorch's pool. Each tensor has a segment, and freed segments stay in the
-    pool.
+    """A stand-in for PyTorch's pool. Each tensor has its own segment, and freed segments stay in
+    the pool.
     """
 
     def __init__(self, allocator: Allocator) -> None:
@@ -175,7 +175,7 @@ def in_torch() -> dict[str, Any]:
 
     three.drop()
     found["without the free segment"] = interlace.park("weights", keep_pool=False).bytes
-    three.pool.empty_cache()  # this frees memory while the memory is parked
+    three.pool.empty_cache()  # this frees parked memory
     interlace.resume("weights")
     found["without tensors"] = [one.is_all(1), parking.idle_host_bytes(), four.is_all(4)]
     found["dropped"] = [
@@ -221,7 +221,7 @@ def big() -> None:
 
 
 def in_cupy() -> dict[str, Any]:
-    """Test CuPy's pool, which calls an allocator that consists of Python functions."""
+    """Test CuPy's pool with an allocator that consists of Python functions."""
     functions: list[Any] = []
 
     class OutOfMemoryError(MemoryError):

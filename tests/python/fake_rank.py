@@ -1,4 +1,4 @@
-"""Runs the process of a rank of `python -m interlace.nodes.ranks`, but with the fake `_cuda`."""
+"""Runs `python -m interlace.nodes.ranks` as the process of a rank, but with the fake `_cuda`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that tests of faults and of power losses run with a preloaded library."""
+"""Commands that the tests of faults and of power losses run with a preloaded library."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def build_library(folder: Path) -> Path:
 
 
 def run_child(script: str, words: list[str], library: Path, folder: Path) -> str:
-    """Run a test's own file as a program with the library. Return the output."""
+    """Run a test file as a program with the library preloaded. Return the output."""
     environment = {**os.environ, "LD_PRELOAD": str(library), "HOME": str(folder)}
     ended = subprocess.run(
         [sys.executable, script, *words, str(library)], cwd=folder, env=environment,
@@ -66,7 +66,7 @@ def run_child(script: str, words: list[str], library: Path, folder: Path) -> str
 
 
 def prepare(command: str) -> set[str]:
-    """Make folders and inputs, and change to them. Return the names of the inputs."""
+    """Make folders and inputs, and change to the working folder. Return the names of the inputs."""
     import numpy as np
 
     import interlace
@@ -111,9 +111,10 @@ def call(command: str) -> int:
 
 
 def forked(work: Callable[[], int]) -> tuple[int, str]:
-    """Run work in a child.
+    """Run `work` in a child process.
 
-    Return the child's exit code, or minus the number of its signal, and its messages.
+    Return two values: the child's exit code, or minus the number of the signal that ended the
+    child; and the messages of the child.
     """
     with Path("../messages").open("w+b") as messages:
         child = os.fork()

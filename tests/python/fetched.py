@@ -1,7 +1,7 @@
-"""Packages that tests fetch, in the versions with which the tests were checked.
+"""Packages that tests fetch. The tests were checked with these versions.
 
-They are in build/fetched and stay there. A test that needs one of them skips itself, visibly, if
-there is no network or if INTERLACE_TEST_FETCHED is not set. `./check --long` sets it.
+The packages stay in build/fetched. A test that needs one of them is skipped, visibly, if there is
+no network or if INTERLACE_TEST_FETCHED is not set. `./check --long` sets this variable.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ NO_NETWORK = re.compile(
     "Temporary failure|Network is unreachable|Could not (resolve|connect)"
 )
 needs_fetching = pytest.mark.skipif(
-    not WANTED, reason="it fetches packages; ./check --long runs it (INTERLACE_TEST_FETCHED=1)"
+    not WANTED,
+    reason="this test fetches packages; ./check --long runs it (INTERLACE_TEST_FETCHED=1)",
 )
 
-# pip asks the build of a source package for the package's name before it saves the package. This
-# backend answers from the package's own PKG-INFO, so nothing has to be built.
+# Before pip saves a source package, it asks the build backend for the package's name. This backend
+# answers from the package's own PKG-INFO, so pip builds nothing.
 BACKEND = """
 from email import message_from_string
 from pathlib import Path
@@ -65,7 +66,7 @@ def _pip(*words: str, **environment: str) -> None:
 
 
 def source(name: str, version: str, sha256: str) -> Path:
-    """Return the folder of a package's sources. The archive must have this hash."""
+    """Return the folder of a package's sources. The archive must have the hash `sha256`."""
     folder = FETCHED / f"{name}-{version}"
     if folder.is_dir():
         return folder
@@ -102,7 +103,7 @@ def packages(name: str, *requirements: str) -> Path:
 
 
 def torch() -> Any:
-    """Return the folder of PyTorch, which is fetched if it is not installed."""
+    """Return the folder of PyTorch. If PyTorch is not installed, fetch it first."""
     if WANTED and importlib.util.find_spec("torch") is None:
         sys.path.append(str(packages("torch", TORCH)))
         os.environ["PYTHONPATH"] = os.pathsep.join(

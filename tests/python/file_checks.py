@@ -1,4 +1,4 @@
-"""Checks that every text must pass that is given as a machine or a sweep."""
+"""Checks of readers of machines and sweeps. Every text, valid or not, must pass them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from interlace.study.design_space import parse_design_space
 ROOT = Path(__file__).resolve().parents[2]
 MACHINES = sorted((ROOT / "machines").glob("*.toml"))
 SWEEPS = sorted((ROOT / "docs" / "example").glob("*.toml"))
-LONGEST = 4000  # an error has at most this many characters
+LONGEST = 4000  # the largest allowed number of characters in an error
 
 
 def _check_sentence(error: UserError, where: str) -> None:
@@ -23,8 +23,8 @@ def _check_sentence(error: UserError, where: str) -> None:
 
 
 def check_machine(text: str) -> bool:
-    """Return whether the text is a machine. A machine that is written and read again must be the
-    same.
+    """Return whether the text is a machine. A machine must be the same after it is written and read
+    again.
     """
     try:
         machine = parse_machine(text, "fuzzed", "fuzzed.toml", sources=True)

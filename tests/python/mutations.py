@@ -1,4 +1,4 @@
-"""Changes files that people write at random, for tests and for long fuzzing."""
+"""Random changes of files that people write, for tests and for long fuzzing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Runs kernels in PTX on the host, thread by thread.
 
-The interpreter knows only the instructions that these kernels use.
+The interpreter knows only the instructions of these kernels.
 
-An entry becomes a generator in Python. A thread yields at a barrier. A test registers the memory
-that kernels may access. An access outside of it, or a misaligned access, raises an error.
+Each entry becomes a generator in Python. A thread yields at a barrier. A test registers the memory
+that kernels may access. An access outside of this memory, or a misaligned access, raises an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPECIAL = {"%tid.x": "tid", "%ntid.x": "ntid", "%ctaid.x": "ctaid", "%nctaid.x":
 
 
 class Memory:
-    """Bytes by address."""
+    """Memory as bytes, found by address."""
 
     def __init__(self) -> None:
         self._regions: list[tuple[int, bytearray]] = []
@@ -168,7 +168,8 @@ def launch(
 ) -> None:
     """Run a grid of an entry, with one structure of arguments and with dynamic shared memory."""
     given, places = 1 << 60, 1 << 10
-    memory.add(given, bytearray(arguments))  # cvta.param makes the arguments' addresses generic
+    # cvta.param makes the arguments' addresses generic, so the arguments are memory, too.
+    memory.add(given, bytearray(arguments))
     run = compiled(entries(text)[name], {"given": given, "places": places})
     for group in range(groups):
         own = Memory()

@@ -1,4 +1,4 @@
-"""Code that the tests of the command line, the study and the report share."""
+"""Code that the tests of the command line, of studies and of reports share."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def study_of(graph: Path, *words: object) -> list[object]:
 
 
 def figures_of(text: str) -> list[str]:
-    """Return the keys of a machine file that hold a number or choose a behaviour."""
+    """Return the keys of a machine file that hold a number or select a behaviour."""
     document = tomllib.loads(text)
     del document["format"]
     found = []

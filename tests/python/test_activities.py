@@ -1,4 +1,4 @@
-"""A process tells other processes of its user what it does and for what it waits."""
+"""Tests that a process tells other processes of its user what it does and for what it waits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder that only its user may enter. Its name is too long for a socket's address."""
+    """Return a folder that only its user may enter. Its path is too long for the address of a
+    socket.
+    """
     place = tmp_path / ("x" * 120)
     place.mkdir(mode=0o700)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(place))
@@ -54,7 +56,7 @@ def test_progress_and_waits_are_told() -> None:
         assert (one["what"], one["done"], one["steps"]) == ("pagerank on a", 1, 4)
         assert answer["process"] == os.getpid()
         assert answer["waits"][0]["for"] == "process 7"
-    assert ask_all() == []  # the activity is over by now
+    assert ask_all() == []  # the activity has ended
 
 
 def test_lines_say_since_when_and_how_far() -> None:
@@ -140,7 +142,7 @@ def test_what_others_send_is_printable(folder: Path, monkeypatch: pytest.MonkeyP
 
 
 def _told(folder: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes | None) -> list[str]:
-    """Return the lines about a process that sends these bytes, or bytes in drops without an end."""
+    """Return the lines about a process that sends these bytes, or single bytes without an end."""
     monkeypatch.setattr(activities, "PATIENCE_S", 0.2)
     (folder / activities.FOLDER).mkdir()
     monkeypatch.chdir(folder / activities.FOLDER)
@@ -171,7 +173,7 @@ def test_only_the_user_can_ask(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     with shown(lambda: Activity("x")):
         assert (folder / activities.FOLDER).stat().st_mode & 0o777 == 0o700
         before = _sockets(folder)
-    folder.chmod(0o755)  # other users may enter, so the folder is not used
+    folder.chmod(0o755)  # other users may enter this folder, so it is not used
     monkeypatch.setattr(activities, "_told", activities._Told())
     with shown(lambda: Activity("x")):
         assert _sockets(folder) == before
@@ -189,7 +191,7 @@ def test_without_a_place_the_work_goes_on(monkeypatch: pytest.MonkeyPatch) -> No
 
 PROGRAM = """
 import signal, sys, time
-signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a shell may have started the tests in background
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # a background job of a shell ignores SIGQUIT
 from interlace.base.activities import Activity, shown
 with shown(lambda: Activity("long work")):
     print("begun", flush=True)
@@ -266,7 +268,7 @@ def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> N
         "ignore::DeprecationWarning",
         "-c",
         MANY,
-    ]  # the warning about forks, which Python has from 3.12 on
+    ]  # the warning about forks of Python 3.12 and later
     ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert _sockets(folder) == []  # the process removed its socket at its end

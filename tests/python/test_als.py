@@ -1,4 +1,4 @@
-"""Matrix factorisation: ratings, references, verification and the command."""
+"""Tests matrix factorisation: ratings, references, verification and the command."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.als import Als, AlsInputs
 from study_helpers import MACHINE, Run
 
-# Tests of all workloads also use these options.
+# The tests of all workloads use these options, too.
 TINY = ("--users", 90, "--items", 60, "--ratings", 700, "--iterations", 1)
 
 
@@ -47,7 +47,7 @@ def faked(
     kernel: str,
     subscribe: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert kernel in ("warp-per-row", "lane-per-row")
     assert subscribe in ("all", "needed")
     for array in (user_values, item_values, start_users, start_items):
@@ -307,7 +307,8 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
     workload = small(method=method, rank=rank)
     case = Case(2, SPLIT, Config(ranges=4))
-    for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):  # users come first, then items
+    # The numbers of users come first, followed by those of items.
+    for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):
         for value in (np.nan, np.inf, -np.inf, -1.0):
             outcome = workload.simulate(core, "machine", case)
             assert workload.verify(outcome) < 1e-7

@@ -1,4 +1,4 @@
-"""`interlace bench overlap`, with a stand-in for the GPUs."""
+"""Tests `interlace bench overlap`, with a stand-in for the GPUs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FILE_KEYS = [
     "format", "benchmark", "command", "version", "commit", "date", "driver", "machine", "bytes",
     "epochs", "warmup", "repeats", "balances", "rows",
 ]  # fmt: skip
-# The mechanisms that real GPUs run, in the order of the rows.
+# The mechanisms that real GPUs can run, in the order of the rows.
 MEASURED = [BULK_COPY, SPLIT, INLINE, POLLING, DEVICE_LAUNCH, COPY_ENGINE]
 TRACKED = MEASURED[3:]
 
@@ -111,11 +111,11 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert asked_of == {"", "bulk"}
     assert {call[7] for call in cuda.overlaps if not call[2].startswith(POLLING)} == {""}
     copied = [row["config"]["chunk_bytes"] for row in rows if row["mechanism"] == COPY_ENGINE]
-    # with these sizes there are few enough chunks for streams to wait for
+    # With these sizes, there are so few chunks that streams can wait for each of them.
     assert copied == sizes[5:]
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
-    # 1 GiB in chunks of 4 MiB has too many chunks to wait for, but 256 MiB does not
+    # In 1 GiB, there are too many chunks of 4 MiB to wait for. In 256 MiB, there are not.
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
                  row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
@@ -146,10 +146,11 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
-    # Chunks grow and shrink, so chunks of 4 MiB still cut 1 MiB into parts. Chunks of 16 MiB and
+    # Chunks grow and shrink, so chunks of 4 MiB cut even 1 MiB into parts. Chunks of 16 MiB and
     # more do not.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
-    # The first list is for agents that copy by threads, the second for agents that copy in bulk.
+    # The first list is for agents that copy by threads. The second list is for agents that make
+    # bulk copies.
     sizes_of_both = [*sizes, *sizes]
     assert found == {POLLING: sizes_of_both, COPY_ENGINE: sizes[1:]}
     assert {row["rate_bytes"] for row in document["rows"] if row["mechanism"] != COPY_ENGINE} == {
@@ -168,12 +169,12 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["best"]
             found = statistics.median(row["untransferred_epoch_s"])
             assert row["tracking"] == found / bulk - 1
-            # the fake's cost of tracking, and its drift
+            # The tracking cost of the fake, and its drift.
             assert row["tracking"] == pytest.approx(0.01, abs=0.01)
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
         assert all(row["untransferred_epoch_s"] == [] for row in others)
-    # the same computation without transfers, in the configuration that was the fastest
+    # The same computation without transfers, in the configuration that was fastest.
     best = {
         (
             row["peers"],
@@ -209,7 +210,7 @@ def test_agents_copy_in_bulk_where_they_fit(run: Run, cuda: FakeCuda, tmp_path: 
     document = result(run, tmp_path, *words, "--threads", "8192,16384")
     configs = [row["config"] for row in document["rows"][1:]]
     vectors = [{"chunk_bytes": MIB, "agent_threads": n} for n in (8192, 16384)]
-    bulk = {"chunk_bytes": MIB, "bulk_threads": 8192}  # 16384 threads take too much memory
+    bulk = {"chunk_bytes": MIB, "bulk_threads": 8192}  # 16384 threads need too much memory
     assert configs == [*vectors, bulk]
     assert all(row["reason"] is None for row in document["rows"])
     assert [row["best"] for row in document["rows"]] == [False, False, False, True]
@@ -252,7 +253,7 @@ def test_the_table(run: Run) -> None:
     assert lines[5].startswith("    1  inline ")
     assert lines[6].startswith("    1  polling (256 KiB, 4096 threads) ")
     assert lines[8].startswith("    1  polling (256 KiB, 4096 threads, bulk) ")
-    # The best configuration of each mechanism.
+    # The best configuration of each mechanism is marked.
     assert [n for n in range(4, 9) if lines[n].endswith("  best")] == [5, 8]
     assert lines[9] == ""
     assert lines[10].split()[:2] == ["3", BULK_COPY]

@@ -1,6 +1,6 @@
 """Tests the kernels that copy batches of blocks.
 
-The kernels run thread by thread. They are also compiled for each GPU.
+An interpreter runs the kernels thread by thread. The tests also compile them for each GPU.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ FIELDS = (
     "bytes",
 )
 EVEN, ANY = "interlace_copy_even_blocks", "interlace_copy_any_blocks"
-TO, FROM, LISTS = 1 << 20, 1 << 30, 1 << 40  # the addresses at which the memories begin
+# The first addresses of the destination, the source and the lists.
+TO, FROM, LISTS = 1 << 20, 1 << 30, 1 << 40
 WIDE_TO, WIDE_FROM, INSIDE = 1, 2, 4
 HEAD = 80
 ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
@@ -38,7 +39,7 @@ ptxas = shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin
 def arguments(
     count: int, *, run: int = 1, bits: int = 0, lists: bytes = b"", **given: int
 ) -> bytes:
-    """Return the struct block_arguments of block_arguments.hpp."""
+    """Return the struct block_arguments of block_arguments.hpp as bytes."""
     values = {"to_scale": 1, "from_scale": 1, **given}
     head = struct.pack("<8Q4I", *(values.get(name, 0) for name in FIELDS), count, run, bits, 0)
     return (head + lists).ljust(1024, b"\0")
@@ -56,11 +57,11 @@ def buffers(seed: int, size: int) -> tuple[random.Random, bytearray, bytearray, 
 @pytest.mark.parametrize("seed", range(24))
 def test_even_blocks_arrive(seed: int) -> None:
     chance, source, target, wanted, memory = buffers(seed, 1 << 14)
-    # Every fourth batch has more addresses in a row than a thread block reads at a time.
+    # In every fourth batch, the list of addresses is longer than a thread block reads at a time.
     long_runs = seed % 4 == 3
     size = 16 * chance.randint(1, 4 if long_runs else 40)
     rows = len(source) // size
-    longest = 59 if seed % 3 == 0 else 200  # the arguments have room for 59 addresses on each side
+    longest = 59 if seed % 3 == 0 else 200  # the arguments have room for 59 addresses of each side
     count = chance.randint(40, longest) if long_runs else chance.randint(1, min(30, rows))
     to, origin = chance.sample(range(rows), count), [chance.randrange(rows) for _ in range(count)]
     run = chance.randint(40, 200) if long_runs else chance.randint(1, 16)
@@ -72,13 +73,13 @@ def test_even_blocks_arrive(seed: int) -> None:
             count, run=run, bytes=size, bits=WIDE_TO | WIDE_FROM | INSIDE,
             to_list=HEAD, from_list=HEAD + 8 * count, lists=lists,
         )  # fmt: skip
-    elif seed % 3 == 1:  # the rows are in memory, as numbers of 4 and 8 bytes
+    elif seed % 3 == 1:  # row numbers of 4 and 8 bytes are in memory
         memory.add(LISTS, bytearray(struct.pack(f"<{count}Q{count}I", *to, *origin)))
         given = arguments(
             count, run=run, bytes=size, bits=WIDE_TO, to_base=TO, to_scale=size, from_base=FROM,
             from_scale=size, to_list=LISTS, from_list=LISTS + 8 * count,
         )  # fmt: skip
-    else:  # the blocks of one side are in order
+    else:  # the blocks of one side follow one another
         to = list(range(count))
         memory.add(LISTS, bytearray(struct.pack(f"<{count}I", *origin)))
         given = arguments(
@@ -117,7 +118,7 @@ def test_blocks_of_any_size_arrive(seed: int) -> None:
 def test_every_residue_of_both_addresses(shift: int) -> None:
     _, source, target, wanted, memory = buffers(shift, 1 << 13)
     lists: tuple[list[int], list[int]] = ([], [])
-    size = 75 + shift  # the block has vectors of each width, and single bytes before and after them
+    size = 75 + shift  # so the block has vectors of each width, and single bytes around them
     for k in range(16):
         to, origin = 512 * k + shift, 256 * k + k
         lists[0].append(TO + to)
@@ -138,7 +139,7 @@ def test_ptxas_accepts_the_kernels(architecture: str, tmp_path: Path) -> None:
     made = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
     assert made.returncode == 0, made.stderr
     assert made.stderr.count(" 0 bytes spill stores") == 2  # no kernel spills registers
-    # 512 threads of a kernel fit on a multiprocessor.
+    # 512 threads of a kernel must fit on a multiprocessor.
     used = [
         int(line.split("Used ")[1].split()[0])
         for line in made.stderr.splitlines()

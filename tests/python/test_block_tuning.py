@@ -37,7 +37,7 @@ class Gpu:
 
 def test_two_batches_give_the_start_and_the_time_of_a_block() -> None:
     assert fitted((16, 20e-6), (1016, 120e-6)) == Time(18400, 100000)
-    assert fitted((1, 2e-6), (2, 1e-6)) == Time(2000, 0)  # noise
+    assert fitted((1, 2e-6), (2, 1e-6)) == Time(2000, 0)  # noise must not make a time negative
     assert fitted((1, 1e-6), (2, 9e-6)) == Time(0, 8000000)
     for size in SIZES:
         few, many = batch_sizes(size)

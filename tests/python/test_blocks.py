@@ -1,4 +1,5 @@
-"""Tests interlace.copy_blocks without a GPU: its calls of the library, and its refusals."""
+"""Tests interlace.copy_blocks without a GPU: its calls of the library, and the calls that it
+refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ ROWS, BYTES = 32, 64
 
 
 class Library:
-    """A libinterlace.so that notes the batches that it gets. The memory of GPUs is host memory."""
+    """A libinterlace.so that records the batches that it gets. The memory of GPUs is host
+    memory.
+    """
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, dict[str, Any]]] = []
@@ -56,7 +59,7 @@ def library(monkeypatch: pytest.MonkeyPatch) -> Library:
 
 
 class OnGpu:
-    """An array on a GPU, described by its interface."""
+    """An array on a GPU that describes itself by __cuda_array_interface__."""
 
     def __init__(self, values: np.ndarray[Any, Any]) -> None:
         self.values, self.shape = values, values.shape
@@ -130,7 +133,7 @@ def test_addresses_are_numbers(library: Library, sizes: Any) -> None:
     to, source = np.arange(1, 5, dtype=np.uint64) << 20, np.arange(1, 5, dtype=np.int64) << 12
     to = np.concatenate([to])
     real = np.zeros(4, np.uint64)
-    to = real + real.ctypes.data  # the library may look at this address
+    to = real + real.ctypes.data  # the library may read from this address
     interlace.copy_blocks(to, source, sizes=sizes, pageable="stage", only="copies")
     made = library.batches[0][2]
     assert made["dst"] == {
@@ -243,4 +246,4 @@ def test_the_table_and_the_page_of_the_benchmark(capsys: pytest.CaptureFixture[s
     text = page(results)
     assert "256 blocks, to the GPU" in text
     assert '"x":["4 KiB"],"y":[9.75]' in text
-    assert text.count("<tr") == 3  # the header, and a row for each method
+    assert text.count("<tr") == 3  # one row for the header, and one for each method

@@ -1,4 +1,4 @@
-"""Tests tools/setup.sh: when quickstart builds with CUDA, and when it fetches a toolkit."""
+"""Tests tools/setup.sh: when quickstart builds with CUDA, and when it fetches a CUDA toolkit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from interlace.base import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Replace the functions that look at the machine. `reply` is the output of tools/find_gpus.py.
+# These functions replace those that examine the machine. `reply` is the output of
+# tools/find_gpus.py.
 SCRIPT = """
 . "{root}/tools/setup.sh"
 python() {{ printf '%s' "$reply"; }}

@@ -1,4 +1,4 @@
-"""Tests interlace/copy.h: a user's C program is compiled against the installed files and runs."""
+"""Tests interlace/copy.h: a C program of a user is compiled with the installed files, and runs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_program_in_c11(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stderr
     ended = run(program, *(("copies", "1") if has_driver() else ("nothing",)))
     if "cuInit failed" in ended.stderr:
-        pytest.skip("there is a driver, and no GPU")
+        pytest.skip("there is a driver, but no GPU")
     assert ended.returncode == 0, ended.stderr
     wanted = "every byte is right" if has_driver() else "no NVIDIA driver was found"
     assert wanted in ended.stdout
@@ -83,7 +83,9 @@ def test_the_header_alone(
 
 @pytest.mark.skipif(c_compiler is None, reason="there is no C compiler")
 def test_everything_of_the_first_version_is_there(tmp_path: Path) -> None:
-    """Check that version 0.1.0's functions still have their types, values, layouts and symbols."""
+    """Check that the functions of version 0.1.0 still have their types, values, layouts and
+    symbols.
+    """
     headers = installed("include/interlace/copy.h")
     assert headers is not None
     assert library is not None

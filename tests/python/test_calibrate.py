@@ -1,4 +1,4 @@
-"""`interlace calibrate`: its rows, the file of measured rows, and the errors of families."""
+"""Tests `interlace calibrate`: its rows, the file of measured rows, and the errors of families."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def measured(tmp_path: Path, rows: list[Any], **more: Any) -> Path:
 def test_the_shipped_rows_are_all_of_them() -> None:
     keys = [row.key for row in calibration.definitions()]
     assert len(set(keys)) == len(keys)
-    # The rows of multiprocessors have a file of their own.
+    # The rows of multiprocessors are in another file.
     own = {row.key for row in multiprocessor_rows()}
     of_several = [row.key for row in calibration.definitions() if row.key not in own]
     assert [row.row for row in calibrate.read_measured(SHIPPED, keys).rows] == of_several
@@ -62,7 +62,7 @@ def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
     assert {row["row"] for row in document["rows"]} == set(SMALL)
     for row in document["rows"]:
         assert row["error"] == pytest.approx(row["simulated"] / 20.0 - 1)
-    # 64 KiB cannot be faster than the link, and a copy cannot be faster than its start.
+    # A copy of 64 KiB cannot be faster than the link. A copy also cannot be faster than its start.
     found = {row["row"]: row["simulated"] for row in document["rows"]}
     assert 5 < found[SMALL[0]] < 393
     assert 2.15 + 4.0 < found[SMALL[1]] < 10
@@ -231,7 +231,7 @@ def test_chains_of_operations_are_simulated() -> None:
     assert core.simulate_load_chain(described, "L2", 1 << 20) == pytest.approx(287, rel=0.01)
     loop = [core.simulate_load_loop(described, "shared memory", n, 1) for n in (1, 4)]
     assert loop == pytest.approx([43.3, 14.7], rel=0.02)
-    # A remote load takes the link's latency and one hit of the L2, together 855 ns.
+    # A remote load takes the latency of the link plus one hit of the L2, together 855 ns.
     assert core.simulate_peer_load_chain(described, 1 << 20) == pytest.approx(855 * 1.98, rel=0.01)
     assert core.simulate_small_kernels(described, 0, 1) == pytest.approx(0.72e-6)
     with pytest.raises(UserError, match="there is no chain of DADD"):

@@ -1,5 +1,5 @@
-"""Tests the page on checkpoints: its code runs in host memory, and its messages are really
-printed.
+"""Tests the page on checkpoints: its code runs in host memory, and the messages that the page shows
+are those of the program.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if importlib.util.find_spec("interlace._core") is None:
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/how-to/checkpoints.md").read_text(encoding="utf-8")
-# Other tests run the code that needs other programs.
+# Other tests run the pieces of code that need other programs.
 CODE = [
     code
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
@@ -29,7 +29,7 @@ HOST = ', framework="numpy")'
 
 
 def in_host_memory(code: str) -> str:
-    """Return the page's code with host memory in place of GPUs."""
+    """Return the page's code, changed so that it uses host memory in place of GPUs."""
     code = re.sub(r"((?:load|stream)\(.*)\)(:?)$", rf"\1{HOST}\2", code, flags=re.MULTILINE)
     code = code.replace('"pt", "cuda:0"', '"np"')
     return re.sub(r'"cuda:\d"', '"cpu"', code)

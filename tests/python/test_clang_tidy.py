@@ -1,4 +1,4 @@
-"""tools/clang_tidy.py: the sources that it checks."""
+"""Tests which sources tools/clang_tidy.py checks."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Tests the command line: any wrong input gives one sentence and exit code 2."""
+"""Tests the command line. Any wrong input must give one sentence and exit code 2."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BANNER = "%%MatrixMarket matrix coordinate pattern general\n"
 
 
 def interlace(*words: str, **options: object) -> subprocess.CompletedProcess[str]:
-    """Start the command in a process of its own."""
+    """Start the command in a separate process."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.run(
         [sys.executable, "-m", "interlace.cli.main", *words],
@@ -210,7 +210,7 @@ def test_wrong_input(
     assert ran.err == f"interlace: {sentence.format(**names)}\n"
     assert ran.code == 2
     assert sorted(tmp_path.iterdir()) == before
-    if "/dev/full" not in words:  # no check before the study can find this error
+    if "/dev/full" not in words:  # only the study itself can find this error
         assert ran.out == ""
         assert core.calls == []
 
@@ -266,7 +266,7 @@ def test_help_and_version(run: Run) -> None:
         assert ran.code == 0
         lines = [line.split(maxsplit=1) for line in ran.out.splitlines() if line]
         assert ["bench", "Measure copies, loads and the simulator's speed."] in lines
-        assert "..." not in ran.out.partition("Commands:")[2]  # every line fits 80 columns
+        assert "..." not in ran.out.partition("Commands:")[2]  # every line must fit in 80 columns
         assert ["study", "Run a workload by every mechanism, and compare them."] in lines
     ran = run("study", "--help")
     assert ran.code == 0
@@ -386,7 +386,7 @@ def test_no_input_is_overwritten(run: Run, graph: Path, tmp_path: Path) -> None:
 
 
 def test_a_device_cannot_keep_runs(run: Run) -> None:
-    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # the bytes of this device never end
+    ran = run("sweep", SWEEP, "--runs", "/dev/full")  # reading this device would never end
     assert (ran.code, ran.out) == (2, "")
     assert (
         ran.err == "interlace: /dev/full is not a regular file; give the name of a regular file\n"
@@ -419,7 +419,7 @@ def test_what_cannot_go_to_standard_output(
 
 @pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"]])
 def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> None:
-    # The command line imports typer first. This typer sends Ctrl-C while it is being imported.
+    # The command line imports typer first. This stand-in for typer sends Ctrl-C during its import.
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     )
@@ -494,7 +494,7 @@ def test_the_command_starts_quickly() -> None:
         assert interlace("study", "--help").returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.5  # CPU seconds do not depend on other load; 0.25 is usual
+    assert min(times) < 0.5  # in CPU seconds, which do not depend on other load; 0.25 is usual
 
 
 @pytest.mark.parametrize("words", [["--version"], ["study", "--help"], ["bench", "--help"]])

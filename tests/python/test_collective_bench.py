@@ -1,4 +1,4 @@
-"""`interlace bench collective`: methods, rows, files and refusals, with fake GPUs."""
+"""Tests `interlace bench collective` with fake GPUs: methods, rows, files and refusals."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert [row["method"] for row in found["rows"]] == methods * 4 + methods[1:] * 2
     first = found["rows"][0]
     assert first["messages"] == 12
-    # nccl-tests' rate of each GPU: three blocks at 350 GB/s
+    # The rate of each GPU as in nccl-tests: three blocks at 350 GB/s.
     assert first["gb_per_s"] / 4 == pytest.approx(350)
     assert "350.00" in ran.out
     last = found["rows"][-1]
-    assert last["messages"] == 24  # each GPU sends three blocks and then three sums
-    assert last["speedup"] is None  # a plain copy adds nothing
+    assert last["messages"] == 24  # each GPU sends three blocks, followed by three sums
+    assert last["speedup"] is None  # plain copies cannot add, so there is no speedup over them
     assert "all-reduce: sums of float32; each GPU has 4 blocks" in ran.out
 
 

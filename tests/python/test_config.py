@@ -1,6 +1,6 @@
 """Tests that `interlace config` lists exactly the variables that the sources read.
 
-It also tests their values.
+The tests also check the values of these variables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read_by_sources() -> set[str]:
-    """Return the variables that getenv, os.environ, the tables of settings and the build read."""
+    """Return all variables that are read by getenv, by os.environ, by the tables of settings, or by
+    the build.
+    """
     found: set[str] = set()
     for file in (ROOT / "src").rglob("*.[ch]pp"):
         text = file.read_text("utf-8")
@@ -45,8 +47,8 @@ def read_by_sources() -> set[str]:
 
 
 def test_everything_that_is_read_is_listed() -> None:
-    # These variables are not Interlace's. HOME is the user's folder. `interlace run` sets
-    # LD_PRELOAD for the programs that it starts, and SGLang has a variable of its own.
+    # These variables are not Interlace's. HOME is the folder of the user. `interlace run` sets
+    # LD_PRELOAD for the programs that it starts. SGLANG_PLUGINS belongs to SGLang.
     read = read_by_sources() - {"HOME", "LD_PRELOAD", "SGLANG_PLUGINS"}
     assert {"INTERLACE_COPY", "INTERLACE_NCCL", "INTERLACE_CUFFT", "INTERLACE_COMMIT"} <= read
     assert set(environment.variables(core)) | set(environment.INTERNAL) == read

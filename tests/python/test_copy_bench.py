@@ -1,4 +1,4 @@
-"""`interlace bench copy`: patterns, rows, files and refusals, with fake GPUs."""
+"""Tests `interlace bench copy` with fake GPUs: patterns, rows, files and refusals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_patterns(pattern: str, gpus: int) -> None:
         assert len(set(pairs)) == len(pairs)
     if pattern.startswith("all-"):
         assert len(pairs) == (gpus * (gpus - 1) if pattern == "all-to-all" else gpus)
-    if pattern == "all-to-all":  # in an order in which no two senders have the same receiver
+    if pattern == "all-to-all":  # at no time may two senders have the same receiver
         for turn in range(0, len(pairs), gpus):
             assert len({target for _, target in pairs[turn : turn + gpus]}) == gpus
 
@@ -79,7 +79,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert found["machine"]["node"] == "cuda"
     assert [(row["pattern"], row["bytes"], row["method"]) for row in found["rows"]] == [
         (pattern, size, method)
-        for pattern in ("h2d", "p2p")  # in the order of the patterns' list
+        for pattern in ("h2d", "p2p")  # in the order of the list of patterns
         for size in (1 << 20, 4 << 20)
         for method in ("memcpy", "auto")
     ]

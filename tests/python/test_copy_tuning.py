@@ -1,4 +1,4 @@
-"""`interlace tune copy`: its picks, its file and its output.
+"""Tests `interlace tune copy`: its picks, its file and its output.
 
 The tests run the compiled search, not a fake.
 """

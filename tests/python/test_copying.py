@@ -1,4 +1,4 @@
-"""Tests interlace.copy without a GPU: its calls of the library, and its refusals."""
+"""Tests interlace.copy without a GPU: its calls of the library, and the calls that it refuses."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from interlace.runtime import copying
 
 
 class Library:
-    """A stand-in for libinterlace.so. It knows where memory is, and makes copies immediately."""
+    """A stand-in for libinterlace.so. It knows which GPU owns an address, and makes copies
+    immediately.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
-        # from an address to its GPU; all other memory is page-locked
+        # Maps an address to its GPU. All other memory is page-locked host memory.
         self.places: dict[int, int] = {}
         self.capturing: set[tuple[int, int]] = set()
-        self.open: dict[int, tuple[int, int]] = {}  # the events that are not freed yet
+        self.open: dict[int, tuple[int, int]] = {}  # the events that have not been freed yet
         self.done: set[int] = set()
         self.fails: tuple[int, bytes] | None = None
 
@@ -121,7 +123,7 @@ class Library:
 
 
 class Tensor:
-    """A tensor like PyTorch's: bytes on "cpu" or "cuda:N"."""
+    """A tensor like PyTorch's. Its bytes are on "cpu" or "cuda:N"."""
 
     def __init__(self, values: Any, device: str = "cpu", dtype: str | None = None) -> None:
         self.values = values
@@ -282,7 +284,7 @@ def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
     copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
     assert [call[0] for call in library.calls] == ["copy"]
     library.calls.clear()
-    # There are two frameworks, and each has its own stream.
+    # Each of two frameworks has its own stream.
     copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
     assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
     library.calls.clear()
@@ -404,7 +406,7 @@ def test_pageable_memory_is_told_of_once(library: Library) -> None:
     library.places[pageable.ctypes.data] = copying.PAGEABLE
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        copying.copy(Tensor(poison(), "cuda:0"), values())  # the values are page-locked
+        copying.copy(Tensor(poison(), "cuda:0"), values())  # these values are page-locked
     into = poison()
     with pytest.warns(RuntimeWarning, match="not page-locked takes a plain copy") as told:
         copying.copy(Tensor(into, "cuda:0"), pageable)

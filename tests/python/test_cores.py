@@ -14,7 +14,7 @@ def test_the_least_quota_counts(tmp_path: Path) -> None:
     inner = root / "outer" / "inner"
     inner.mkdir(parents=True)
     own.write_text("1:cpu:/elsewhere\n0::/outer/inner\n")
-    assert cores._quota(root, own) == math.inf  # no control group has a file
+    assert cores._quota(root, own) == math.inf  # no control group has a file with a limit
     (inner / "cpu.max").write_text("max 100000\n")
     assert cores._quota(root, own) == math.inf
     (root / "outer" / "cpu.max").write_text("250000 100000\n")

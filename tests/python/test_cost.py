@@ -1,4 +1,4 @@
-"""`interlace cost`: storage by formulas, compared with the papers' figures."""
+"""Tests `interlace cost`: storage by formulas, compared with the figures of the papers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAPER = load_machine("4x-gv100-pcie4")
 
 
 def bits(gpus: int, structure: str, what: str = "") -> int:
-    """Return the bits of a structure for a GPU of the paper's machine."""
+    """Return the number of bits that a structure needs in a GPU of the paper's machine."""
     found = [
         part for part in cost.parts(PAPER, gpus)
         if part.structure == structure and what in (part.what, "")
@@ -29,10 +29,11 @@ def test_the_papers_machine() -> None:
     assert bits(4, "remote write queue", "data") == 24 * 1024 * 8
     assert bits(16, "remote write queue", "data") == 120 * 1024 * 8
     assert bits(4, "remote write queue", "byte enables") == 3 * 64 * 128
-    # 192 entries of 144 bytes, and the bits that Table III does not count.
+    # The queue has 192 entries of 144 bytes, and bits that Table III does not count.
     assert bits(4, "remote write queue") > 192 * 144 * 8
     assert bits(4, "remote write queue") < 192 * 150 * 8
-    # An entry has 30 bits of offset, of which 7 are inside a line, and a valid bit.
+    # A tag has 23 bits, because 7 of the 30 bits of an offset are inside a line. An entry also has
+    # a valid bit.
     assert bits(4, "remote write queue", "tags, valid bits, windows") == 192 * 24
     assert bits(4, "remote write queue", "base and payload registers") == 3 * (64 + 13)
     assert bits(4, "queue of GPS") == 512 * 135 * 8
@@ -95,8 +96,8 @@ def test_dualopt_where_it_is_described(run: Run) -> None:
     codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
     assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
     assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576
-    # Counters of loads that looked into the L1 (up to 20 000), of windows that agree (2), and of
-    # the unit whose turn it is (64).
+    # There are counters of loads that looked into the L1 (up to 20 000), of windows that agree (up
+    # to 2), and of the unit whose turn it is (up to 64).
     (adaptive,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-adaptive"]
     assert adaptive.bits == 2 + 15 + 2 + 6
     (pages,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-pages"]

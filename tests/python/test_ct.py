@@ -23,7 +23,7 @@ from interlace.workloads import ct
 from interlace.workloads.ct import Ct, CtInputs, System, generate, least_detectors
 from study_helpers import MACHINE, Run
 
-# Tests of all workloads also use these options.
+# The tests of all workloads use these options, too.
 TINY = ("--size", 16, "--angles", 12, "--subsets", 2, "--iterations", 1)
 
 
@@ -37,7 +37,7 @@ def faked(
     beta: float,
     subscribe: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert subscribe in ("all", "needed")
     for array in (measured, weights, curvature):
         assert array.dtype == np.float32
@@ -81,12 +81,12 @@ def test_the_system_is_the_one_that_ships() -> None:
 @pytest.mark.parametrize(("size", "least"), [(2, 4), (3, 5), (64, 92), (65, 93), (100, 142)])
 def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
     assert least_detectors(size) == least
-    # At every angle, some ray crosses each pixel, also at the edges.
+    # At every angle, some ray must cross each pixel, even at the edges.
     system = System(size, 8, least)
     for matrix in system.matrices(range(8)):
         seen = matrix.sum(axis=0)
         assert seen.min() > 0.5
-        if size >= 64:  # on average, rays at distance 1 see the area of each pixel
+        if size >= 64:  # on average, rays that are 1 apart see the area of each pixel
             assert seen.mean() == pytest.approx(1, abs=0.01)
 
 
@@ -94,7 +94,7 @@ def test_line_integrals_are_those_of_a_fine_image() -> None:
     size, fine = 16, 25
     detectors = least_detectors(size)
     exact = ct.phantom_scan(size, 6, detectors)
-    # Project the same rays through an image whose pixels are `fine` times smaller.
+    # Projects the same rays through an image whose pixels are smaller by the factor `fine`.
     system = System(size * fine, 6, detectors)
     image = ct.phantom(size * fine).ravel()
     distance = (np.arange(detectors) - (detectors - 1) / 2) * fine

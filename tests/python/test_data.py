@@ -1,5 +1,5 @@
-"""Tests the shipped inputs: scripts make them again, and independent formulas give the same
-values.
+"""Tests the shipped inputs. Scripts must make them again, and independent formulas must give the
+same values.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ DEBIAN, PHANTOM, SIDDON = (
     for name in ("debian12_dependencies", "shepp_logan", "siddon_projector")
 )
 
-# Each entry tests a rule of the Debian script: fields over two lines, versions, qualifiers,
-# alternatives, virtual packages, a name that no package has, a package that satisfies itself,
-# duplicates, a name in two versions, and relations that give no edge.
+# Each entry tests a rule of the Debian script. The rules are about fields over two lines, versions,
+# qualifiers, alternatives, virtual packages, a name that no package has, a package that satisfies
+# its own clause, duplicates, two versions of a package, and fields that give no edge.
 INDEX = """\
 Package: apple
 Version: 1
@@ -65,17 +65,17 @@ EDGES = [(1, 2), (1, 3), (1, 4), (2, 3), (2, 6), (3, 1), (5, 4)]
 
 
 def script(path: Path, *options: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a script of data/ in the way of a user."""
+    """Run a script of data/ as a user does."""
     command = [sys.executable, path, *options]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def remade(path: Path, output: Path, *options: str) -> bool:
-    """Return whether a script makes the shipped file with this name again."""
+    """Return whether a script makes the shipped file of this name again."""
     done = script(path, *options, "--output", output)
     assert done.returncode == 0, done.stderr
     shipped = (DATA / output.name).read_bytes()
-    # Only the unpacked text is compared, because another version of zlib may compress the text
+    # Compares only the unpacked text, because another version of zlib may compress the text
     # differently.
     assert shipped[:8] == output.read_bytes()[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
     return gzip.decompress(shipped) == gzip.decompress(output.read_bytes())
@@ -108,7 +108,7 @@ def test_debian_bytes_depend_on_the_index_alone(tmp_path: Path) -> None:
     for output in outputs:
         assert script(DEBIAN, tmp_path / "Packages", "--output", output).returncode == 0
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
-    # an index with its packages in another order gives the same edges
+    # An index with the same packages in another order must give the same edges.
     (tmp_path / "Packages").write_text("\n\n".join(reversed(INDEX.rstrip().split("\n\n"))) + "\n")
     assert script(DEBIAN, tmp_path / "Packages", "--output", outputs[1]).returncode == 0
     first, second = (load_graph(output) for output in outputs)
@@ -151,7 +151,7 @@ def test_debian_bad_index(tmp_path: Path, content: bytes, words: str) -> None:
 
 
 def refused(done: subprocess.CompletedProcess[str], words: str) -> None:
-    """Check that exit code 2 comes with one line that contains these words."""
+    """Check for exit code 2, and for one line of output that contains these words."""
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
     assert done.stderr.count("\n") == 1
@@ -169,7 +169,7 @@ def test_bad_options(tmp_path: Path) -> None:
 
 # --- Phantom ------------------------------------------------------------------------------------
 
-# centre, half axes, degrees, the level in Table 1 of the paper, and the usual level
+# centre, half axes, angle in degrees, level in Table 1 of the paper, usual level
 TABLE = [
     ((0, 0), (0.69, 0.92), 0, 2, 1),
     ((0, -0.0184), (0.6624, 0.874), 0, -0.98, -0.8),
@@ -189,8 +189,8 @@ def dense(path: Path) -> NDArray[np.float64]:
 
 
 def point_value(x: float, y: float, level: int) -> float:
-    """Return the phantom's level at a point, by quadratic forms. Complex numbers turn the
-    ellipses.
+    """Return the phantom's level at a point, computed with quadratic forms. Complex numbers turn
+    the ellipses.
     """
     total = 0.0
     for (cx, cy), (a, b), degrees, *levels in TABLE:
@@ -213,10 +213,11 @@ def test_phantom_values() -> None:
     for row, column in generator.integers(0, 256, (4000, 2)).tolist():
         x, y = (column + 0.5) / 128 - 1, 1 - (row + 0.5) / 128
         assert image[row, column] == pytest.approx(point_value(x, y, 1), abs=1e-9)
-    # except for pixels at edges, the total is the sum of the ellipses' areas times their levels
+    # Except for pixels at edges, the total is the sum of the ellipses' areas times their levels.
     mass = sum(math.pi * a * b * levels[1] for _, (a, b), _, *levels in TABLE)
     assert image.sum() * (2 / 256) ** 2 == pytest.approx(mass, rel=2e-3)
-    # the head is upright: the small round ellipse is at the bottom, and the large one is at the top
+    # The head must be upright: the small round ellipse is at the bottom, and the large one is at
+    # the top.
     assert image[int(128 * 1.605), 128] == pytest.approx(0.3)
     assert image[int(128 * 0.395), 128] == pytest.approx(0.2)
     assert sorted(set(image.ravel().tolist())) == [0, 0.1, 0.2, 0.3, 0.4, 1]
@@ -244,8 +245,8 @@ def projector() -> csr_array:
 
 
 def chord(ray: int, low: tuple[float, float], side: float, bins: int = BINS) -> float:
-    """Clip a ray to the square with the lower left corner `low` (Liang-Barsky). Return its
-    length.
+    """Return the length of a ray in the square with the lower left corner `low`. (The method is
+    that of Liang and Barsky.)
     """
     turn = math.radians(4 * (ray // bins))
     distance = ray % bins - (bins - 1) / 2
@@ -269,7 +270,7 @@ def test_projector_rows_are_chords_of_the_image(projector: csr_array) -> None:
     assert projector.shape == (ANGLES * BINS, SIZE * SIZE)
     sums = np.asarray(projector.sum(axis=1)).ravel()
     exact = [chord(ray, (-SIZE / 2, -SIZE / 2), SIZE) for ray in range(ANGLES * BINS)]
-    # a ray crosses at most 128 pixels, and each length is rounded
+    # A ray crosses at most 128 pixels, and the length in each pixel is rounded.
     assert np.abs(sums - exact).max() < 128 * 0.5e-7
     assert projector.data.min() > 0
     assert projector.data.max() <= math.sqrt(2)
@@ -286,8 +287,8 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 
 def test_projector_sum_rule(projector: csr_array) -> None:
-    # Rays at distance 1 see the area of a pixel: exactly at angle 0, and nearly at other angles.
-    # Each angle sees the area of the whole image.
+    # Rays that are 1 apart see the area of a pixel: exactly at angle 0, and nearly at other angles.
+    # At each angle, they see the area of the whole image.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
     for part in by_angle:
@@ -322,7 +323,7 @@ def test_projector_of_other_sizes(tmp_path: Path, size: int, angles: int, bins: 
     assert done.returncode == 0, done.stderr
     matrix = csr_array(mmread(output))
     assert matrix.shape == (angles * bins, size * size)
-    # at angle 0 rays run along y, so a ray inside the image is as long as the image's side
+    # At angle 0, rays run along y, so a ray inside the image is as long as a side of the image.
     inside = np.abs(np.arange(bins) - (bins - 1) / 2) < size / 2
     assert np.array_equal(np.asarray(matrix[:bins].sum(axis=1)).ravel(), inside * float(size))
 

@@ -1,5 +1,5 @@
-"""Tests that a command gives the same counters again, and in eight processes the same as on one
-core.
+"""Tests that a repeated command gives the same counters, and that one core gives the same counters
+as eight processes.
 """
 
 from __future__ import annotations

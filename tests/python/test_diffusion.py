@@ -1,4 +1,4 @@
-"""Tests the heat equation and Burgers' equation: the start, the reference, verification, the
+"""Tests the heat equation and Burgers' equation: the start, the reference, verification, and the
 command.
 """
 
@@ -22,13 +22,13 @@ from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads also use these options
+TINY = ("--size", 16, "--iterations", 2)  # the tests of all workloads use these, too
 
 
 def faked(
     core: Fake, asked: Asked, start: NDArray[np.float32], equation: str, rate: float, speed: float
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert start.dtype == np.float32
     assert start.flags.c_contiguous
     made = diffusion.Start(start, equation, rate, speed)
@@ -76,7 +76,7 @@ def test_heat_spreads_a_bell() -> None:
 
 
 def test_burgers_keeps_a_smooth_wave_to_fifth_order() -> None:
-    # Until a front forms, u is constant on the lines x - u t.
+    # Until a front forms, u is constant along the lines with constant x - u t.
     errors = []
     for n in (100, 200):
         x = (np.arange(n) + 0.5) / n
@@ -88,7 +88,7 @@ def test_burgers_keeps_a_smooth_wave_to_fifth_order() -> None:
         for _ in range(60):
             exact = 0.5 + 0.2 * np.exp(-(((x - exact * t - 0.4) / 0.1) ** 2))
         errors.append(float(np.abs(diffusion.solve(start, steps)[0, 0] - exact).max()))
-    assert errors[1] < errors[0] / 7  # the time steps are of third order
+    assert errors[1] < errors[0] / 7  # because the time steps are of third order
     assert errors[1] < 1e-4
 
 

@@ -27,7 +27,7 @@ def state() -> dict[str, Any]:
         "weight": torch.arange(60, dtype=torch.float32).reshape(6, 10),
         "step": torch.tensor(7),
         "half": torch.ones(4, 4, dtype=torch.float16),
-        "across": torch.arange(20.0).reshape(4, 5).t(),  # not contiguous
+        "across": torch.arange(20.0).reshape(4, 5).t(),  # this tensor is not contiguous
     }
 
 
@@ -77,7 +77,7 @@ def test_what_cannot_be_saved_or_loaded(tmp_path: Path) -> None:
 
 
 def ranks(count: int, meeting: Path, *words: str) -> None:
-    """Run the ranks of a program, and wait for them."""
+    """Run the ranks of a program, and wait until they have ended."""
     started = [
         subprocess.Popen(
             [sys.executable, str(RANK), str(rank), str(count), str(meeting), *words],
@@ -99,7 +99,7 @@ def ranks(count: int, meeting: Path, *words: str) -> None:
 def test_several_ranks(tmp_path: Path, writer: str, reader: str) -> None:
     """Two ranks save tensors that are cut by rows, and three ranks load them cut by columns.
 
-    One program of each pair uses DCP's own code.
+    Either the saving program or the loading program uses DCP's own code.
     """
     folder = tmp_path / "saved"
     ranks(2, tmp_path / "first", str(folder), "0", writer, "save")

@@ -1,4 +1,5 @@
-"""Tests examples in docstrings of public functions: they run, or at least fit the functions."""
+"""Tests examples in docstrings of public functions. They must run, or at least fit the
+functions."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ ON_GPUS = (
     "resume",
     "tune_region",
 )
-# These examples need other processes, or kernels that the reader writes.
+# These examples need other processes, or kernels that the reader must write.
 NOT_ALONE = ("Group.join", "tune_region")
 
 
@@ -80,5 +81,5 @@ def test_an_example_fits_what_it_calls(name: str) -> None:
 
 def test_every_public_function_has_an_example() -> None:
     functions = {name for name in interlace.__all__ if inspect.isfunction(getattr(interlace, name))}
-    # The example of tune_region shows the return value.
+    # The example of tune_region shows region_options, its return value.
     assert functions - {"region_options"} <= {*ON_THE_HOST, *ON_GPUS}

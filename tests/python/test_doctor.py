@@ -1,6 +1,6 @@
-"""Tests `interlace doctor`: its findings about healthy and broken machines, with and without GPUs.
+"""Tests what `interlace doctor` finds on healthy and broken machines, with and without GPUs.
 
-The probes see a /proc and a /sys that the test makes. The driver's report is invented.
+The probes see a /proc and a /sys that the test has made. The report of the driver is invented.
 tests/cpp/machine/driver_report_test.cpp tests the real report.
 """
 
@@ -38,7 +38,9 @@ def write(path: Path, content: str | bytes) -> None:
 
 
 def config_space(acs_control: int | None) -> bytes:
-    """Return the configuration space of a bridge, with another capability in front of its ACS."""
+    """Return the configuration space of a bridge. Another capability precedes its ACS
+    capability.
+    """
     space = bytearray(4096)
     struct.pack_into("<I", space, 0x100, 0x0001 | 1 << 16 | 0x148 << 20)
     if acs_control is not None:
@@ -47,7 +49,7 @@ def config_space(acs_control: int | None) -> bytes:
 
 
 def machine(root: Path, *, acs_control: int | None = 0b11101) -> Host:
-    """Make a node with two GPUs. The first GPU is below a bridge."""
+    """Make the files of a node with two GPUs. The first GPU is below a bridge."""
     write(root / "etc/os-release", 'NAME="X"\nPRETTY_NAME="Debian GNU/Linux 12"\n')
     write(root / "proc/sys/kernel/osrelease", "6.1.0\n")
     write(root / "proc/sys/kernel/yama/ptrace_scope", "1\n")
@@ -165,7 +167,9 @@ NO_DRIVER = "no NVIDIA driver was found (no libcuda.so.1)"
 
 
 def answers(tmp_path: Path, said: dict[str, Any], **more: Answer) -> dict[str, Answer]:
-    """Return the facts of a healthy installation on a machine whose driver reports this."""
+    """Return the facts of a healthy installation on a machine whose driver gives the report
+    `said`.
+    """
     there = Answer({"there": True, "file": "/x/_core.so", "problem": None})
     absent = {"file": None, "version": None, "named": False, "problem": None}
     return {

@@ -1,4 +1,4 @@
-"""Tests that the documents' statements about files, commands, examples and figures are true."""
+"""Tests that the statements in documents about files, commands, examples and figures are true."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOCUMENTS = sorted(
 )
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = ROOT / "docs"
-LONGEST_README = 150  # the README has at most this many lines
+LONGEST_README = 150  # the largest allowed number of lines in the README
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)|(?:src|srcset)=\"([^\"]+)\"")
 RESULT = re.compile(r"\bbench/results/[\w.*-]*\w\.json|[\w-]+\.json(?=`\]\(bench)")
@@ -33,7 +33,7 @@ NAMED = [file.relative_to(ROOT).as_posix() for file in DOCUMENTS]
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names by which GitHub links to headings."""
+    """Return the names with which links on GitHub can name headings."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -74,12 +74,14 @@ def command_lines(text: str) -> list[str]:
 
 @cache
 def parser(wanted: str, variant: str | None) -> Any:
-    """Return the parser of a command, as `interlace` itself makes it."""
+    """Return the parser of a command that `interlace` itself uses."""
     return typer.main.get_command(cli._app(wanted, variant))
 
 
 def wrong_words(line: str) -> list[str]:
-    """Return the words of a command line that are neither commands nor options of `interlace`."""
+    """Return the words of a command line that look like commands or options of `interlace`, but are
+    none.
+    """
     words = shlex.split(line, comments=True)[1:]
     if words[0].startswith("-"):
         return [word for word in words if word not in ("--help", "--version")]
@@ -92,7 +94,7 @@ def wrong_words(line: str) -> list[str]:
         if rest[0] not in commands:
             return rest[:1]
         command, rest = commands[rest[0]], rest[1:]
-    for word in ("--", "|"):  # the words after this one belong to another program
+    for word in ("--", "|"):  # the words that follow belong to another program
         if word in rest:
             rest = rest[: rest.index(word)]
     known = {option for param in command.params for option in param.opts} | {"--help", "-h"}
@@ -208,7 +210,7 @@ def test_a_page_has_the_table_of_the_files(script: str, page: str, rows: int) ->
 
 
 def rates_of_loads(name: str) -> set[str]:
-    """Return the rates in a file of loads, written as in documents."""
+    """Return the rates in a file of loads, in the form in which documents state them."""
     results = json.loads((ROOT / "bench/results" / name).read_text(encoding="utf-8"))
     return {f"{row['gb_per_s']:.1f}" for row in results["rows"]}
 

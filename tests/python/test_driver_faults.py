@@ -1,11 +1,11 @@
-"""Tests what happens if a driver call of Interlace fails, or all calls from some call on.
+"""Tests what happens if one driver call of Interlace fails, or all calls from a certain call on.
 
-The stand-in driver of tests/cpp/preload makes call n fail, with and without calls before it. After
-each failure there must be one sentence or a whole result. Nothing may be incomplete or leak, and
-the same action must work again. A program under `interlace run` sees only failures of its own
-calls.
+The stand-in driver of tests/cpp/preload makes call number n fail, with and without earlier
+successful calls. After each failure, there must be one sentence or a whole result. Nothing may be
+incomplete or leak, and the same action must work again. A program under `interlace run` must see
+only the failures of its own calls.
 
-`./check` takes a sample of the calls. INTERLACE_TEST_FAULTS=all takes all.
+`./check` tests a sample of the calls. With INTERLACE_TEST_FAULTS=all, it tests all calls.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlace.base.installation import installed
 from interlace.runtime import copying
 
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
-SAMPLE = 0 if ALL else 1  # how many calls fail in each way; 0 means all
+SAMPLE = 0 if ALL else 1  # the number of calls that fail in each way; 0 means all
 WAYS = 3
 PROGRAM = Path(__file__).resolve().parent / "fake_driver_faults.py"
 ACTIONS = ("load", "save", "copy", "copy_blocks", "park", "parkable", "run", "run_taken_over")

@@ -1,7 +1,7 @@
-"""Tests copies, `load` and `save` on GPUs with only the driver.
+"""Tests copies, `load` and `save` on GPUs, with only a driver.
 
-The tests use the installed package over the stand-in driver, whose GPUs have host memory. They need
-no CUDA runtime and no nvcc.
+The tests use the installed package with the stand-in driver. The GPUs of this driver are host
+memory. The tests need no CUDA runtime and no nvcc.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def test_the_benchmark_of_blocks(gpus: Path) -> None:
 
 def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -> None:
     preloaded = str(gpus / "failing_reads.so")
-    # INTERLACE_TEST_FAULTS=all makes a thousand failures of each kind. A Ctrl-C takes longer than
-    # the other failures.
+    # With INTERLACE_TEST_FAULTS=all, there are a thousand failures of each kind. A failure by
+    # Ctrl-C takes longer than the other failures, so there are fewer of them by default.
     turns, seldom = (334, 1) if os.environ.get("INTERLACE_TEST_FAULTS") == "all" else (80, 4)
     words = [FAILURES, str(tmp_path), str(turns), str(seldom)]
     found = run(gpus, words, limit_s=5 * turns, LD_PRELOAD=preloaded)

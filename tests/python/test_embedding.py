@@ -1,4 +1,4 @@
-"""Tests the embedding table: its batch, its reference, its inputs and simulated runs."""
+"""Tests the embedding table: its batch, its reference, its inputs and its simulated runs."""
 
 from __future__ import annotations
 

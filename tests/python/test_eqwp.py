@@ -20,7 +20,7 @@ from interlace.workloads import eqwp
 from interlace.workloads.eqwp import Eqwp, EqwpInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads also use these options
+TINY = ("--size", 16, "--iterations", 2)  # the tests of all workloads use these, too
 
 
 def faked(
@@ -30,7 +30,7 @@ def faked(
     medium: NDArray[np.float32],
     kernel: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert kernel in ("runs", "tiles")
     for array in (velocity, medium):
         assert array.dtype == np.float32
@@ -70,16 +70,16 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize(("component", "speed"), [(0, 0.4), (1, 0.4 / 3**0.5)])
 def test_plane_waves_go_at_the_speed_of_their_kind(component: int, speed: float) -> None:
-    # Motion along the direction of travel is a P wave, and motion across it is an S wave. Half
-    # of the wave travels in each direction. The grid is so wide that its edges do not affect the
-    # middle.
+    # A motion along the direction of travel is a P wave. A motion across this direction is an S
+    # wave. Half of the wave travels in each direction. The grid is so wide that its edges do not
+    # affect the middle.
     side, n, steps = 33, 48, 32
     bell = np.exp(-(((np.arange(n) - n // 2) / 2) ** 2) / 2)
     velocity = np.zeros((side, 3, side, n), dtype=np.float32)
     velocity[:, component] = bell
     medium = np.tile(
         eqwp.generate(8).medium[-1], (side, 1)
-    )  # the whole medium has the material of the fastest layer
+    )  # all planes have the material of the fastest layer
     found = eqwp.propagate(eqwp.Start(velocity, medium), steps)[side // 2, component]
     ahead = found[side // 2, n // 2 :]
     assert abs(int(ahead.argmax()) - steps * speed) <= 1

@@ -1,11 +1,11 @@
-"""Tests what happens if an operation on disk, memory or threads fails, or the command is killed
-there.
+"""Tests what happens if an operation on disk, memory or threads fails, or if the command is killed
+at that operation.
 
 The command must print one sentence or give its whole result. It must leave nothing incomplete or
 open, and the same command must work afterwards. A preloaded library (tests/faults/faults.cpp) makes
-the n-th operation fail. For each n, this process forks a child after all modules are loaded.
+operation number n fail. For each n, this process loads all modules and then forks a child.
 
-`./check` takes a sample of the operations. INTERLACE_TEST_FAULTS=all takes all.
+`./check` tests a sample of the operations. With INTERLACE_TEST_FAULTS=all, it tests all operations.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ from interlace.base import activities
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
 # nanobind converts the arguments of a call in functions that may not throw. If such a function gets
-# no memory, nanobind ends the process. The module itself runs only after this many allocations.
+# no memory, nanobind ends the process. The module itself runs only after this number of
+# allocations, so these allocations do not fail.
 CONVERSIONS = 2
-# Unless INTERLACE_TEST_FAULTS is `all`, the test tries only one of the modes above for each command
-# and kind of operation, and lets only this many operations fail. Other commands have other modes.
+# Unless INTERLACE_TEST_FAULTS is `all`, the test lets only this number of operations fail for each
+# command and kind of operation, in only one of the modes above. The mode depends on the command.
 SAMPLE = 1
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
@@ -85,13 +86,13 @@ def _descriptors() -> dict[str, str]:
     for link in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(
             FileNotFoundError
-        ):  # the descriptor of the folder that is being listed
+        ):  # one of them is the descriptor of the folder that is listed here
             found[link.name] = str(link.readlink())
     return found
 
 
 def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
-    with activities.waiting_for("nobody"):  # its thread lives as long as the process
+    with activities.waiting_for("nobody"):  # this starts a thread that lives as long as the process
         before = _descriptors(), threading.active_count()
     faults.arm(kind, how, at)
     code = call(command)
@@ -102,7 +103,7 @@ def _work(faults: Faults, command: str, kind: str, how: int, at: int) -> int:
 
 
 def _whole(folder: Path, name: str) -> bool:
-    """Return whether a file of results is complete."""
+    """Return whether a results file is complete."""
     from interlace.base.native import load_core
     from interlace.runtime import loading
 
@@ -163,18 +164,18 @@ def _main(command: str, path: str) -> None:
     inputs = prepare(command)
 
     def clean() -> None:
-        for left in Path("../tmp").iterdir():  # a killed command left these files
+        for left in Path("../tmp").iterdir():  # files that a killed command left
             shutil.rmtree(left)
         for file in Path().iterdir():
             if file.name not in inputs:
                 file.unlink()
 
-    assert call(command) == 0  # this loads all modules, and starts threads that start only once
+    assert call(command) == 0  # loads all modules, and starts the threads of the process
     faults = Faults(path)
     tried = 0
     for kind in KINDS:
         if kind == "memory" and command not in ("save", "load"):
-            continue  # these commands call the module more than once
+            continue  # these commands call the compiled module more than once
         clean()
 
         def count(kind: str = kind) -> int:

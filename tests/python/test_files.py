@@ -1,6 +1,6 @@
-"""Tests output files: they are complete or absent, and on the disk.
+"""Tests output files. They must be complete or absent, and on the disk.
 
-They have the right permissions, and no parts are left.
+They must also have the right permissions, and no parts may be left.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ with files.whole_file(Path(sys.argv[1])) as descriptor:
 
 @pytest.fixture(params=["unnamed", "named"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run a test first with unnamed unfinished files, and then with named unfinished files.
+    """Run a test first with unnamed temporary files, and then with named temporary files.
 
-    Some file systems need named unfinished files.
+    Some file systems have no unnamed temporary files.
     """
     if request.param == "named":
-        # This call fails with the error "Is a directory".
+        # With this value, the call fails with the error "Is a directory", as on such a file system.
         monkeypatch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
     return str(request.param)
 
@@ -61,7 +61,7 @@ def test_a_writer_that_is_killed_leaves_nothing_for_long(
     assert path.read_text() == "old"
     assert len(list(tmp_path.iterdir())) == (2 if way == "named" else 1)
     other = tmp_path / "file.other"
-    files.write_all({other: "new"})  # the writer removes only unfinished files of its own name
+    files.write_all({other: "new"})  # a writer removes only the parts of its own file
     assert len(list(tmp_path.iterdir())) == (3 if way == "named" else 2)
     files.write_all({path: "new"})
     assert path.read_text() == "new"
@@ -152,7 +152,7 @@ def test_the_files_that_can_be_written_are(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [first, last]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes links of other users")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make links of other users")
 def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: Path) -> None:
     folder, victim = tmp_path / "everybody", tmp_path / "victim"
     folder.mkdir()
@@ -160,7 +160,7 @@ def test_a_link_of_another_user_in_a_folder_for_everybody_is_refused(tmp_path: P
     victim.write_text("old")
     link = folder / "out.json"
     link.symlink_to(victim)
-    files.write_all({link: "new"})  # a link of the same user
+    files.write_all({link: "new"})  # this link belongs to the same user
     assert victim.read_text() == "new"
     os.lchown(link, 12345, 12345)
     for write in (

@@ -1,4 +1,4 @@
-"""Tests tools/find_gpus.py: the GPUs for which a build is made, and the reasons against others."""
+"""Tests tools/find_gpus.py: the GPUs for which a build is made, and why other GPUs are left out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tool() -> ModuleType:
 
 
 class FakeDriver:
-    """A libcuda of a machine with these GPUs."""
+    """The libcuda of a machine with the given GPUs."""
 
     def __init__(self, version: int, capabilities: list[int], error: int = 0) -> None:
         self.version, self.capabilities, self.error = version, capabilities, error

@@ -1,4 +1,4 @@
-"""Tests graphs that resemble published graphs, and the workloads that use them."""
+"""Tests graphs that resemble published graphs, and the workloads that can use them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def between_parts(graph: Graph, parts: int) -> float:
 
 
 def within(graph: Graph, distance: int) -> float:
-    """Return the share of edges whose ends are at most this far apart."""
+    """Return the share of edges whose two vertex numbers differ by at most `distance`."""
     sources, targets = ends(graph)
     return float((np.abs(sources - targets) <= distance).mean())
 
@@ -53,7 +53,7 @@ def test_a_graph_is_sound_and_the_same_each_time(model: str, rows: int) -> None:
     assert graph.rows == rows
     assert sources.max(initial=0) < rows
     keys = targets * rows + sources
-    assert (np.diff(keys) > 0).all()  # each edge exists once, and edges are sorted
+    assert (np.diff(keys) > 0).all()  # each edge exists once, and the edges are sorted
     assert np.array_equal(np.bincount(sources, minlength=rows), graph.out_degree)
     again = MODELS[model].make(rows, 3)
     assert np.array_equal(again.columns, graph.columns)
@@ -84,7 +84,7 @@ def test_a_million_edges_take_memory_that_is_checked(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("rows", "mean"), [(1015, 10.9), (11397, 13.2), (130228, 15.6)])
 def test_a_cage_has_rows_of_nearly_equal_length(rows: int, mean: float) -> None:
-    # `mean` is the number of entries per row of cage8, cage10 and cage12.
+    # `mean` is the mean number of entries per row of cage8, cage10 and cage12.
     graph = cage(rows)
     assert graph.edges / rows == pytest.approx(mean, rel=0.15)
     degree = np.diff(graph.offsets)
@@ -121,8 +121,8 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # In rgg_n_2_15_s0 a vertex has 9.78 edges on average and at most 24. Nearly all edges span at
-    # most 170 numbers.
+    # In rgg_n_2_15_s0, a vertex has 9.78 edges on average, and at most 24. The two numbers of
+    # nearly every edge differ by at most 170.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
     assert degree.mean() == pytest.approx(0.55**2 * np.pi * np.log(32768), rel=0.03)
@@ -146,9 +146,9 @@ def test_rgg_edges_are_the_near_points() -> None:
 
 
 def test_a_crawl_is_local_and_has_popular_pages() -> None:
-    # cnr-2000 has 9.9 links a page. A quarter of all pages have no links, and half of the links go
-    # to a page at most 256 pages away. One link in eleven crosses the border between four equal
-    # parts. More than half of the links go to one page in a hundred.
+    # cnr-2000 has 9.9 links per page. A quarter of all pages have no links. Half of the links lead
+    # to a page that is at most 256 pages away. One link in eleven crosses a border between four
+    # equal parts. One page in a hundred gets more than half of the links.
     graph = crawl(60000, 2)
     links, linked = np.sort(graph.out_degree), np.sort(np.diff(graph.offsets))[::-1]
     assert graph.edges / graph.rows == pytest.approx(9.9, rel=0.2)

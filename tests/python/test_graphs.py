@@ -1,4 +1,4 @@
-"""Tests graphs: loaders, generator, partition and the reference PageRank."""
+"""Tests graphs: loaders, the generator, the partition, and the reference of PageRank."""
 
 from __future__ import annotations
 
@@ -132,7 +132,8 @@ def test_scipy_writes_what_is_read(tmp_path: Path) -> None:
 
 
 def test_values_do_not_matter(tmp_path: Path) -> None:
-    # the integers and the last value are too large, so the slow reader must take over
+    # The integers and the last value are too large for the fast reader, so the slow reader must
+    # take over.
     real = "3 3 5\n1 2 nan\n2 3 -1\n3 1 0\n1 1 inf\n1 2 1e999\n"
     (tmp_path / "real.mtx").write_text(BANNER.replace("pattern", "real") + real)
     whole = "3 3 2\n1 2 99999999999999999999999\n2 3 -5\n"
@@ -380,7 +381,7 @@ def test_numbers_with_gaps_are_refused(tmp_path: Path) -> None:
 
 
 def seeds() -> dict[str, bytes]:
-    """Return small valid files, by name."""
+    """Return small valid files by name."""
     edges = [(1, 2), (2, 3), (3, 1), (3, 3), (5, 4), (1, 12)]
     body = "".join(f"{i} {j}\n" for i, j in edges)
     valued = "".join(f"{i} {j} {i / j:.2f}\n" for i, j in edges)
@@ -400,7 +401,9 @@ def seeds() -> dict[str, bytes]:
 
 
 def mutated(data: bytes, generator: random.Random) -> bytes:
-    """Return the data with one to four bytes changed, inserted, removed or doubled, or cut off."""
+    """Return the data with one to four bytes changed, inserted, removed or doubled, or with its end
+    cut off.
+    """
     out = bytearray(data)
     for _ in range(generator.randint(1, 4)):
         at = generator.randrange(len(out) + 1)
@@ -447,7 +450,7 @@ def test_what_scipys_reader_crashes_on(tmp_path: Path, content: str, refusal: st
 
 
 def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
-    (tmp_path / "a.mtx").write_text(BANNER + "3 3 1\n1 2 9")  # a pattern has no value
+    (tmp_path / "a.mtx").write_text(BANNER + "3 3 1\n1 2 9")  # an entry of a pattern has no value
     graph = load_graph(tmp_path / "a.mtx")
     assert (graph.rows, graph.offsets.tolist(), graph.columns.tolist()) == (3, [0, 0, 1, 1], [0])
 
@@ -456,7 +459,8 @@ def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
 def test_loaders_survive_mutations(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)  # so that no case is slow
+    # With little memory, no case is slow.
+    monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)
     generator = random.Random(f"mutations of {name}")
     data = seeds()[name]
     file = tmp_path / name
@@ -481,7 +485,7 @@ def test_loaders_survive_mutations(
 
 
 def rmat_edge(scale: int, k: int, seed: int, thresholds: tuple[int, int, int]) -> tuple[int, int]:
-    """Return one edge by the definition, computed with Python's integers."""
+    """Return one edge, computed by the definition with Python's integers."""
     mask = 2**64 - 1
     source = target = 0
     for level in range(scale):
@@ -509,7 +513,7 @@ def test_rmat_edges_are_the_defined_ones(scale: int, first: int, seed: int) -> N
 
 
 def test_rmat_known_edges() -> None:
-    # an implementation on another device must give these edges
+    # Implementations on other devices must give these edges, too.
     sources, targets = rmat_edges(20, 0, 4)
     assert sources.tolist() == [32912, 393249, 540672, 6280]
     assert targets.tolist() == [478722, 106388, 870920, 155659]
@@ -604,7 +608,7 @@ def test_partition_properties(degrees: list[int], parts: int) -> None:
 
 
 def test_partition_examples() -> None:
-    even = np.arange(0, 101, 10, dtype=np.int64)  # ten rows of ten edges
+    even = np.arange(0, 101, 10, dtype=np.int64)  # ten rows with ten edges each
     assert partition_by_edges(even, 1) == [0, 10]
     assert partition_by_edges(even, 2) == [0, 5, 10]
     assert partition_by_edges(even, 10) == list(range(11))
@@ -625,7 +629,9 @@ def test_partition_of_a_skewed_graph_is_balanced() -> None:
 
 
 def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
-    """Return the largest load of a part: the larger of its work and its stores to other parts."""
+    """Return the largest load of a part. The load is the work or the number of stores to other
+    parts, whichever is larger.
+    """
     rows = np.diff(bounds)
     work = np.diff(offsets[np.asarray(bounds)]) + rows
     return int(max(work.max(), (len(bounds) - 2) * rows.max()))
@@ -634,7 +640,7 @@ def heaviest(offsets: NDArray[np.int64], bounds: Sequence[int]) -> int:
 @settings(max_examples=200, deadline=None)
 @given(degrees=st.lists(st.integers(0, 9) | st.just(40), min_size=1, max_size=9),
        parts=st.integers(1, 4))  # fmt: skip
-@example(degrees=[0, 0, 0, 0], parts=3)  # no cut is lighter than the even cut
+@example(degrees=[0, 0, 0, 0], parts=3)  # here, no cut is lighter than the even cut
 def test_no_cut_has_a_lighter_heaviest_part(degrees: list[int], parts: int) -> None:
     offsets = np.concatenate([[0], np.cumsum(degrees)]).astype(np.int64)
     rows = len(degrees)
@@ -655,7 +661,7 @@ def test_a_part_of_many_light_rows_gives_some_away() -> None:
     even, found = (cut(graph.offsets, 4) for cut in (partition_by_edges, partition))
     assert np.diff(even).max() > 0.4 * graph.rows
     assert np.diff(found).max() < 0.34 * graph.rows
-    dense = rmat(12, 64)  # the computation is larger than the stores, so it decides
+    dense = rmat(12, 64)  # the load is the computation, which is larger than the stores
     assert partition(dense.offsets, 4) == partition_by_edges(dense.offsets, 4)
 
 
@@ -700,10 +706,10 @@ def test_reference_tolerance() -> None:
     again = pagerank_reference(graph, iterations=tight.iterations)
     assert np.array_equal(again.ranks, tight.ranks)
     assert again.residual == tight.residual
-    # the first of the two conditions ends it
+    # The run ends as soon as the first of the two conditions holds.
     assert pagerank_reference(graph, tolerance=1e-10, iterations=3).iterations == 3
     assert pagerank_reference(graph, tolerance=1e-3, iterations=500).iterations == loose.iterations
-    # the stationary vector is an eigenvector, so one more step changes almost nothing
+    # The stationary vector is an eigenvector, so one more step changes almost nothing.
     assert np.abs(tight.ranks - dense_pagerank(1024, pairs_of(graph), 0.85, 200)).sum() < 1e-9
 
 
@@ -718,7 +724,7 @@ def test_reference_bad_values() -> None:
     for tolerance in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="give a number above 0"):
             pagerank_reference(ring, tolerance=tolerance)
-    # without damping, the ranks swing for ever
+    # Without damping, the ranks swing forever.
     star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])
     with pytest.raises(UserError, match=r"tolerance 1e-06: after 1000 iterations the change is"):
         pagerank_reference(star, 1.0, tolerance=1e-6)

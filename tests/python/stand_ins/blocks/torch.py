@@ -1,6 +1,6 @@
-"""A stand-in for the parts of PyTorch that `interlace bench blocks` uses, over the stand-in driver.
+"""A stand-in for the parts of PyTorch that `interlace bench blocks` uses. It needs a fake driver.
 
-Tensors are arrays of NumPy. Page-locked memory and a GPU's memory come from the driver.
+Tensors are arrays of NumPy. The stand-in driver gives page-locked memory and a GPU's memory.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Tensor:
         return made
 
     def copy_(self, source: Tensor, *, non_blocking: bool = False) -> Tensor:
-        del non_blocking  # the stand-in's copies always wait until they are done
+        del non_blocking  # copies of this stand-in always wait for their end
         cuda.synchronize()
         self.values[...] = source.values
         return self
@@ -103,7 +103,7 @@ class Tensor:
 
 
 def empty(size: int, *, dtype: Any, pin_memory: bool = False, device: Any = "cpu") -> Tensor:
-    del device  # the only GPU
+    del device  # there is only one GPU
     address = ctypes.c_void_p()
     if pin_memory:
         _check(driver.cuMemHostAlloc(ctypes.byref(address), ctypes.c_size_t(size), 1))

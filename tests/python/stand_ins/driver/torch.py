@@ -1,7 +1,7 @@
-"""The part of PyTorch that a tutorial and the README use, over the driver of tests/cpp/preload.
+"""The part of PyTorch that a tutorial and the README use, on the driver of tests/cpp/preload.
 
 The programs of the tutorial and of the README import this module in place of PyTorch. It calls the
-driver like the CUDA runtime, so that the preload library sees its copies.
+driver in the same way as the CUDA runtime, so the preload library sees its copies.
 """
 
 from __future__ import annotations

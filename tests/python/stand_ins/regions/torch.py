@@ -1,10 +1,10 @@
-"""The part of PyTorch and interlace._cuda that docs/example/overlap_torch.py uses, on NumPy.
+"""The parts of PyTorch and interlace._cuda that docs/example/overlap_torch.py uses, on NumPy.
 
-Importing this module replaces the extension by a stand-in. It has two GPUs that are memory of the
-host, and regions that move exactly the elements that a mechanism moves. Elements that an exchange
-does not bring to a device are NaN on that device, so a program that forgets a store, a publication
-or a flag gives wrong results. Kernels run when they are launched, so the stand-in cannot check the
-order on a stream.
+When this module is imported, it replaces the extension by a stand-in. The stand-in has two GPUs in
+host memory. Its regions move exactly the elements that a mechanism moves. If an exchange does not
+bring an element to a device, the element is NaN on that device. A program that forgets a store, a
+publication or a flag therefore gives wrong results. Kernels run when they are launched, so the
+stand-in cannot check the order on a stream.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, INLINE, POLL
 
 GPUS = 2
 int64, int32, float32, float64 = np.int64, np.int32, np.float32, np.float64
-_arrays: dict[int, Any] = {}  # arrays by their address
+_arrays: dict[int, Any] = {}  # maps an address to the array there
 
 
 def _allocate(count: int, dtype: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The part of Triton that docs/example/overlap_torch.py uses: blocks run one by one, on NumPy."""
+"""The part of Triton that docs/example/overlap_torch.py uses. Blocks run one by one, on NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Kernel:
             for name, value in bound.arguments.items():
                 if hasattr(value, "array"):
                     bound.arguments[name] = language.Pointer(value.array.reshape(-1), 0)
-            # Blocks run in an unusual order, which must not matter to a kernel.
+            # Blocks run in an unusual order. The order must not matter to a kernel.
             for block in np.random.default_rng(grid[0]).permutation(grid[0]):
                 language.program = int(block)
                 self._function(*bound.args, **bound.kwargs)

@@ -1,4 +1,4 @@
-"""The operations of a block, on NumPy arrays."""
+"""The operations that a block of a kernel makes, on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 int32, int64, float32 = np.int32, np.int64, np.float32
 constexpr = object
-program = 0  # the number of the block that runs
+program = 0  # the number of the block that runs now
 
 
 class pointer_type:  # noqa: N801  (Triton's name)
@@ -77,7 +77,9 @@ def debug_barrier() -> None:
 
 
 def _lanes(pointer: Pointer, mask: Any) -> tuple[Any, Any]:
-    """The offsets, and which of them are enabled. These must be inside of the array."""
+    """Return the offsets, and which of them are enabled. Enabled offsets must be inside of the
+    array.
+    """
     offsets = np.atleast_1d(np.asarray(pointer.offset))
     lanes = np.broadcast_to(True if mask is None else np.asarray(mask), offsets.shape)
     inside = (offsets >= 0) & (offsets < pointer.array.size)
