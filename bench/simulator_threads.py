@@ -7,7 +7,8 @@
 The workloads are those of `interlace bench simulator`, on 16 GPUs with stores by kernels
 (`inline`). All workloads run with the quick inputs for 16 GPUs first. They then run with larger
 inputs until the limit is reached. Each row is the faster of two runs. If the first run takes more
-than three seconds, there is no second run. The script writes the file after each row. It ends with
+than three seconds, there is no second run. The size `papers` has the inputs of the 16 GPUs of
+`interlace reproduce finepack`. The script writes the file after each row. It ends with
 exit code 1 if two numbers of threads give different bits.
 """
 
@@ -29,7 +30,7 @@ from interlace.machine.reading import load_machine
 from interlace.model.mechanism_table import INLINE
 from interlace.model.results import provenance
 from interlace.model.run import Case, Outcome
-from interlace.reproduce.finepack_inputs import QUICK_SIXTEEN_GPUS
+from interlace.reproduce.finepack_inputs import QUICK_SIXTEEN_GPUS, SIXTEEN_GPUS
 from interlace.reproduce.simulator_workloads import workloads
 
 MACHINE = "16x-gv100-pcie6"
@@ -40,6 +41,7 @@ SIZES = {
         jacobi_rows=1 << 21, pagerank_rows=524_288, sssp_pages=262_144, als_vertices=6144,
         ct_size=724, eqwp_size=80, diffusion_size=120, hit_size=72,
     ),
+    "papers": SIXTEEN_GPUS,
 }  # fmt: skip
 LONG_S = 3.0
 
@@ -80,24 +82,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--threads", default="1,4,16")
     parser.add_argument("--sizes", default="quick,larger")
-    parser.add_argument("--workloads", help="names, separated by commas [default: all]")
+    parser.add_argument("--workloads", help="names in the order of their runs [default: all]")
     parser.add_argument(
         "--limit", type=float, default=600.0, help="no workload starts after this number of seconds"
     )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     numbers = [int(word) for word in asked.threads.split(",")]
+    chosen = asked.workloads.split(",") if asked.workloads else list(workloads())
+    if not set(chosen) <= set(workloads()):
+        parser.error(f"--workloads: there are {', '.join(workloads())}")
     core, began = load_core(), time.perf_counter()
     machine = to_core(load_machine(MACHINE), core)
     rows: list[dict[str, Any]] = []
     for sizes_name in asked.sizes.split(","):
         gains: dict[int, list[float]] = {}
-        for name, load in workloads(SIZES[sizes_name]).items():
-            if asked.workloads and name not in asked.workloads.split(","):
-                continue
+        loads = workloads(SIZES[sizes_name])
+        for name in chosen:
             if time.perf_counter() - began > asked.limit:
                 continue
-            workload = load()
+            workload = loads[name]()
             first: tuple[float, str] | None = None
             for threads in numbers:
                 seconds, outcome = measure(core, machine, workload, threads)
