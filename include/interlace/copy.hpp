@@ -9,8 +9,8 @@
 // addresses. The method is that of A. Sojoodi et al., Accelerating Intra-Node GPU-to-GPU
 // Communication Through Multi-Path Transfers with CUDA Graphs, section 4. Every other message is
 // one plain copy on the caller's stream: small messages, memory that is not page-locked, managed
-// memory, copies inside a GPU, streams of contexts that are not primary ones, and messages that one
-// path carries as fast as several paths.
+// memory, copies inside a GPU, streams of contexts that are not primary contexts, and messages that
+// one path carries as fast as several paths.
 //
 // Messages that repeatedly overlap in time avoid each other's links. Each of them is relayed only
 // by GPUs that neither send nor receive a message themselves. At its enqueue, a message takes into
@@ -147,7 +147,7 @@ struct batch_copy {
 // One side of a batch of blocks. Block i lies at base + numbers[i] * stride.
 struct blocks_side {
   void* base = nullptr;    // null, together with a stride of 1, if the numbers are addresses
-  std::size_t stride = 1;  // bytes from a block to the next one
+  std::size_t stride = 1;  // bytes from a block to the next block
   // The numbers, which must be at least 0; null stands for 0, 1, 2 and so on.
   const void* numbers = nullptr;
   std::size_t number_bytes = 8;  // bytes of each number, 4 or 8

@@ -370,7 +370,7 @@ struct update_mistake {
   unsigned long long element = 0;
   unsigned long long block = 0;
   unsigned int lane = 0;
-  unsigned int made = 0;  // not 0 after such an update
+  unsigned int made = 0;  // whether the other members describe an update; 0 means no
 };
 
 // An array in which each element belongs to one device. Kernels on all devices update it, and the

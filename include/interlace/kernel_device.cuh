@@ -220,7 +220,7 @@ struct launching_grid : announcing_grid<launching_grid> {
     unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));
     for (; left != 0; left &= left - 1) {
       const std::uint32_t c = __shfl_sync(all_lanes, chunk, __ffs(static_cast<int>(left)) - 1);
-      __threadfence();  // extends what one lane acquired to all lanes
+      __threadfence();  // lets all lanes see what the lane with the complete chunk acquired
       const byte_range bytes = bytes_of(c);
       copy_bytes(where, bytes.begin, bytes.end, launch.chunks[c].peers, threadIdx.x, warp_lanes);
     }

@@ -88,7 +88,7 @@ struct tune_excluded {
   std::string reason;
 };
 
-// The candidates of a search, and those that the region rules out.
+// The candidates of a search, and the candidates that the region rules out.
 struct tune_space {
   std::vector<tune_family> families;
   std::vector<tune_excluded> excluded;

@@ -14,7 +14,7 @@ namespace interlace::bench {
 namespace multiprocessor {
 
 // A kernel with a given number of instructions. Each instruction needs the result of the previous
-// one.
+// instruction.
 template <std::uint32_t Instructions>
 struct straight_kernel {
   template <class Block>

@@ -1,5 +1,5 @@
-// A sort by CUDA's libraries, which a caller uses in place of a kernel, and a graph that is made on
-// a GPU with this sort.
+// Sorts keys by CUDA's libraries. A caller uses this sort in place of a kernel of its own. This
+// file also makes a graph on a GPU with the sort.
 #pragma once
 
 #include <cstdint>

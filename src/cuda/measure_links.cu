@@ -222,7 +222,7 @@ class bench {
         static_cast<std::uint32_t>(std::clamp<std::uint64_t>(least_bytes / bytes, 1, most_copies));
 
     // The first copy between two memories initialises resources, and may wait for streams that are
-    // held. It is therefore made before any stream is held.
+    // held. The first copy is therefore made before any stream is held.
     for (const auto& [a, b] : {std::pair{&from, &to}, std::pair{&to, &from}}) {
       INTERLACE_CUDA_CHECK(cudaSetDevice(a->device));
       INTERLACE_CUDA_CHECK(cudaMemcpyAsync(b->target, a->source, 8, cudaMemcpyDefault, a->stream));

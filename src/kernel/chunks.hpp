@@ -32,7 +32,7 @@ constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes)
 // twice the size, up to chunk_bytes. At the end, chunks shrink to an eighth of chunk_bytes, so that
 // little is left to move after the last block. Chunks for a copy engine are cut differently. An
 // engine loses microseconds between two copies, and small chunks at the end would queue for the
-// engine. Each of these chunks is an eighth larger than the previous one, up to chunk_bytes. The
+// engine. Each of these chunks is an eighth larger than the previous chunk, up to chunk_bytes. The
 // engine therefore loses these microseconds while the kernel computes the next chunk. The last two
 // chunks share the rest equally.
 //

@@ -113,8 +113,8 @@ struct discovery {
   std::vector<std::string> queried;
   std::vector<std::string> link_rates;  // for each link, where its bytes_per_s comes from
   std::vector<found_device> devices;
-  std::size_t installed = 0;  // number of GPUs that the driver manages, including hidden ones; 0 if
-                              // unknown
+  // The number of GPUs that the driver manages, including hidden GPUs; 0 if the number is unknown.
+  std::size_t installed = 0;
   std::vector<std::vector<std::string>> relations;  // for each pair of GPUs, a word such as "X",
                                                     // "NV18", "PIX" or "SYS"
   std::vector<std::string> remarks;                 // remarks for people, one sentence each

@@ -28,7 +28,7 @@ copy_options read_copy_options(
     const std::function<std::optional<std::string>(const std::string&)>& value_of);
 
 // Returns the options that words such as "INTERLACE_COPY=streams" set. If several words have the
-// same name, the last one counts. The environment supplies the values of names without a word.
+// same name, the last word counts. The environment supplies the values of names without a word.
 // Throws usage_error if a value is not valid.
 copy_options read_copy_options(const std::vector<std::string>& words);
 

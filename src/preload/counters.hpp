@@ -101,7 +101,7 @@ struct call_site {
   std::array<std::array<tally, host_memory_count>, direction_count> tallies{};
   std::atomic<std::uint64_t> taken_over{0};  // number of bytes
   // Copies by the logarithm of their size. The first element counts copies of fewer than 2 bytes.
-  // The last element counts all copies that are larger than those of the other elements.
+  // The last element counts all copies that are too large for the other elements.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
   std::array<char, site_module_bytes> module{};  // library whose code calls the driver or the CUDA
                                                  // runtime

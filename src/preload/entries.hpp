@@ -31,8 +31,8 @@ enum class entry : std::uint8_t {
   synchronous_gpu_to_gpu_per_thread,
   synchronous_peer,
   synchronous_peer_per_thread,
-  // These functions make many copies in one call. The first forms, those of CUDA 12.8, also say
-  // which copy failed.
+  // These functions make many copies in one call. The forms of CUDA 12.8, which come first, also
+  // say which copy failed.
   batch_old,
   batch_old_per_thread,
   batch,

@@ -74,9 +74,9 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
   const auto [any, which] = entry_of_symbol(symbol);
   if (!any || within_this_library(caller)) return pass;
   if (handle == RTLD_NEXT || handle == RTLD_DEFAULT) {
-    // The result depends on the caller, so the real dlsym must answer. It can find what this
-    // library exports, as it would for a program that is linked to the driver. But if the caller
-    // could find no driver without this library, it must not find one now.
+    // The result depends on the caller, so the real dlsym must answer. The real dlsym can find the
+    // functions that this library exports, as for a program that is linked to the driver. But if
+    // the caller could find no driver without this library, the caller must not find a driver now.
     if (real(RTLD_NEXT, symbol) != nullptr) return pass;
     if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
@@ -98,8 +98,8 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
 
 }  // namespace interlace::preload
 
-// The real dlsym reads its return address to find the caller. This code must therefore jump to it
-// instead of calling it.
+// The real dlsym reads its return address to find the caller. This code must therefore jump to the
+// real dlsym instead of calling it.
 #if !defined(__x86_64__)
 #error "the preload library is for x86-64"
 #endif

@@ -18,9 +18,9 @@ struct settings {
   // INTERLACE_PRELOAD_THRESHOLD: a size such as 64K, 2M or 1G. Copies of fewer bytes are never
   // taken over.
   std::uint64_t threshold_bytes = std::uint64_t{2} << 20U;
-  // INTERLACE_PRELOAD_AFTER: the engine starts only after copies with this many bytes that it could
-  // have taken over, because the engine takes memory of every GPU. With 0, the engine starts with
-  // the first copy.
+  // INTERLACE_PRELOAD_AFTER: the engine starts only after the program has copied this many bytes in
+  // copies that the engine could have taken over. The start is late because the engine takes memory
+  // of every GPU. With 0, the engine starts with the first copy.
   std::uint64_t after_bytes = std::uint64_t{256} << 20U;
   // INTERLACE_PRELOAD_START: background, wait or never.
   start_mode start = start_mode::background;

@@ -1,6 +1,6 @@
 // The functions that programs call in place of the driver's functions. Each function exists twice.
-// A lookup returns the first one, which calls the driver. The library exports the second one, which
-// calls the function to which the program would have been linked.
+// A lookup returns the first function, which calls the driver. The library exports the second
+// function, which calls the function to which the program would have been linked.
 #include <pthread.h>
 
 #include <array>
@@ -223,7 +223,7 @@ class peer_pairs {
 };
 
 pthread_mutex_t peers_lock = PTHREAD_MUTEX_INITIALIZER;
-peer_pairs peers;  // protected by the lock
+peer_pairs peers;  // guarded by peers_lock
 
 class peers_locked {
  public:

@@ -44,7 +44,7 @@ std::atomic<bool> start_attempted{false};
 // A thread that changes the phase holds this lock.
 pthread_mutex_t phase_mutex = PTHREAD_MUTEX_INITIALIZER;
 pthread_t starter_thread{};
-bool starter_runs = false;  // protected by the lock
+bool starter_runs = false;  // guarded by phase_mutex
 
 class phase_lock {
  public:

@@ -29,7 +29,7 @@ enum { stream_non_blocking = 1 };
 enum { memory_of_gpu = 2 };
 typedef struct memory_facts {
   unsigned type;
-  unsigned long long allocation; /* unique within the process, forever */
+  unsigned long long allocation; /* id of the allocation; the process never gets it again */
   int gpu;
   int shareable; /* whether an ipc_handle can share it */
 } memory_facts;

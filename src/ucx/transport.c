@@ -50,7 +50,7 @@ static ucs_config_field_t config_table[] = {
 typedef struct operation {
   ucs_queue_elem_t queue;
   interlace_event* end;
-  uct_completion_t* completion; /* or null */
+  uct_completion_t* completion; /* null if the caller wants no notice */
   mapping* memory;              /* used by the copy, or null */
   uint64_t number;
 } operation;

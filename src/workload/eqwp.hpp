@@ -62,8 +62,8 @@ struct elastic_points {
   std::uint32_t first_plane = 0;  // number of this device's first plane
   std::uint32_t blocks_a_plane = 0;
 
-  // A point. The indices are those of its component 0 in the whole grid and in the device's part.
-  // The other members describe the grid lines through the point.
+  // A point. Its indices are the indices of its component 0, in the whole grid and in the device's
+  // part. The other members describe the grid lines through the point.
   struct place {
     std::uint32_t here, own, plane;
     grid_line x, y, z;

@@ -39,7 +39,7 @@ struct jacobi_update {
   static constexpr std::uint32_t shared_bytes = sum_bytes(1);
 
   // The elements of this device's rows outside of the main diagonal. Diagonals are stored in the
-  // order -1, +1, -2, +2, ..., each `pitch` words after the previous one.
+  // order -1, +1, -2, +2, ..., each `pitch` words after the previous diagonal.
   local<const float> off_diagonals;
   local<const float> reciprocal;  // 1 / A(i, i)
   local<const float> right;       // b

@@ -19,7 +19,7 @@
 //   because it would hold meetings whose partners are not launched yet.
 // - A queue that runs its work in order may hold streams or graph branches of several devices. For
 //   each launch in the queue, all earlier work in the queue is of kind (a), and such work ends.
-// - Waits of kind (b) are those of an agent, or of a stream that waits for chunks. They stay within
+// - Waits of kind (b) are waits of an agent, or of a stream that waits for chunks. They stay within
 //   one device, which needs two streams at a time, as on a GPU of its own.
 // - Waits of kind (c) need a queue for each device's main stream. `require_queues` requires a queue
 //   for every stream of the devices.

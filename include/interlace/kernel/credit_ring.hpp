@@ -33,7 +33,7 @@ struct credit_ring {
   std::uint64_t* ready = nullptr;
   std::uint64_t* consumed = nullptr;  // number of tickets that the consumer has returned
   std::uint64_t* tickets = nullptr;   // number of tickets that the producers have taken
-  std::uint64_t slots = 0;            // at least 1
+  std::uint64_t slots = 0;            // number of slots, at least 1
 };
 
 namespace ring {

@@ -300,13 +300,13 @@ struct remote_load_counts {
   std::uint64_t vector_accesses = 0;  // loads, stores and atomics other than scalar accesses
   // Loads of one element for a whole warp, on machines with scalar caches.
   std::uint64_t scalar_accesses = 0;
-  std::uint64_t local = 0;  // vector loads
+  std::uint64_t local = 0;  // vector loads of local memory
   std::uint64_t remote = 0;
   std::uint64_t hits = 0;  // remote loads that hit in first-level caches
   // Bytes of remote lines that lanes read, counted in words of 4 bytes.
   std::uint64_t useful_bytes = 0;
-  std::uint64_t local_stores = 0;   // stores and atomics
-  std::uint64_t remote_stores = 0;  // stores and atomics
+  std::uint64_t local_stores = 0;   // stores to local memory, and atomics on local memory
+  std::uint64_t remote_stores = 0;  // stores to remote memory, and atomics on remote memory
   std::uint64_t requests = 0;       // requests that were sent to other devices
   std::uint64_t reply_bytes = 0;    // payload of the replies to these requests
   std::uint64_t wire = 0;           // bytes of requests and replies

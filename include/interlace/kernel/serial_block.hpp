@@ -659,7 +659,7 @@ class serial_warp : public accessor<Observer> {
   }
 
   // Calls f(warp). If the observer has already seen f with this key, the observer knows the
-  // instructions of f.
+  // instructions of f and does not watch the call.
   template <class F>
   void repeated(std::uint32_t key, F&& f) const {
     if constexpr (Observer::active) {

@@ -34,8 +34,8 @@ inline void add(kernel::run_result& sum, kernel::run_result part) {
   const bool first = sum.timeline.empty();
   sum.time_s += part.time_s;
   sum.copy_s += part.copy_s;
-  // A node's counts cover the node's whole life. The counts of the last part therefore include
-  // those of all earlier parts.
+  // A node's counts cover the node's whole life. The counts of the last part therefore include the
+  // counts of all earlier parts.
   sum.wire_known = part.wire_known;
   sum.wire = part.wire;
   sum.accesses = part.accesses;

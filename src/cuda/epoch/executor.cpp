@@ -191,8 +191,8 @@ void executor::launch_graphs(const graphs& captured) {
 }
 
 // Launches from one thread, in an order that cannot deadlock. A launch that finds no room in a
-// queue of the GPU waits, and it blocks all other launches to that GPU. In this order, the work
-// that must end to make room has already been launched (interlace/cuda/shared_gpu.hpp).
+// queue of the GPU waits, and this launch blocks all other launches to that GPU. In this order, the
+// work that must end to make room has already been launched (interlace/cuda/shared_gpu.hpp).
 void executor::launch_in_turn(const captured_graphs& captured) {
   const gate_keeper keeper(gate_, remarks_);
   std::uint32_t held = 0;

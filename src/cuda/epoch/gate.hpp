@@ -37,8 +37,8 @@ class gate {
   unsigned int next_ = 0;  // ticket of the last shut()
 };
 
-// Opens the gate after some time. While the host enqueues graphs, it may wait for work that the
-// shut gate holds back. Without the keeper, that would be a deadlock.
+// Opens the gate after some time. While the host enqueues graphs, the host may wait for work that
+// the shut gate holds back. Without the keeper, that would be a deadlock.
 class gate_keeper {
  public:
   gate_keeper(gate& kept, std::vector<std::string>& remarks);

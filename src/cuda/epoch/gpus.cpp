@@ -77,8 +77,8 @@ node_gpus::node_gpus(const node_options& o) : ordinals_(o.ordinals), deadline_s_
     INTERLACE_CUDA_CHECK(cudaDeviceSynchronize());
     controls_.push_back(control);
   }
-  // The first copy between two GPUs initialises resources and may wait for both GPUs. It must not
-  // happen once kernels wait for each other, so it is made here.
+  // The first copy between two GPUs initialises resources and may wait for both GPUs. The copy must
+  // not happen once kernels wait for each other, so it is made here.
   for (std::uint32_t from = 0; from < n; ++from) {
     for (std::uint32_t to = 0; to < n; ++to) {
       if (ordinal(from) == ordinal(to)) continue;

@@ -41,8 +41,8 @@ class tracked_mechanism : public node_mechanism {
   bool deliver(recorder& from, std::uint32_t id, exchange_operation& to) override;
 
   // Checks a GPU that several devices share. The GPU must be able to hold a block of the kernel and
-  // the movers of all devices' chunks at the same time. Throws usage_error if it cannot. The kernel
-  // must be loaded.
+  // the movers of all devices' chunks at the same time. Throws usage_error if the GPU cannot hold
+  // them. The kernel must be loaded.
   virtual void require_places(const loaded_kernels& /*kernels*/,
                               const kernel_operation& /*k*/) const {}
 

@@ -395,8 +395,8 @@ void shared_region::make_side(side& s, const region_spec& spec) {
   INTERLACE_CUDA_CHECK(cudaStreamSynchronize(nullptr));
 }
 
-// The first copy between two GPUs initialises resources and may wait for both GPUs. It must not
-// happen once kernels wait for each other, so it is made here.
+// The first copy between two GPUs initialises resources and may wait for both GPUs. The copy must
+// not happen once kernels wait for each other, so it is made here.
 void shared_region::warm_up(const side& s) const {
   const current_device on(s.ordinal);
   for (std::uint32_t to = 0; to < group_->devices(); ++to) {

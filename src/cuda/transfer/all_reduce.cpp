@@ -172,7 +172,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   }
   if (slots == 0) return cut;
   const std::uint64_t most = std::min(slots, whole) * (slot_alignment / unit) * participants;
-  // All pieces except the last one have the same size, so that one plan serves their copies.
+  // All pieces except the last piece have the same size, so that one plan serves their copies.
   const std::uint64_t count = quotient_up(units, most);
   const std::uint64_t piece = quotient_up(units, count);
   for (std::uint64_t begin = 0; begin < units; begin += piece) {

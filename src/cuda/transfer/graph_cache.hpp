@@ -2,7 +2,7 @@
 // origins of the memory at the ends of its messages. Addresses are not part of the key. An
 // executable never runs twice at the same time, so a shape has several executables if its messages
 // overlap. The cache keeps a bounded number of executables. When it needs room, it drops the least
-// recently used one.
+// recently used executable.
 #pragma once
 
 #include <cstddef>

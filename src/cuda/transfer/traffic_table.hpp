@@ -1,13 +1,13 @@
 // A table of the messages that use the links of the GPUs now. With the table, no message is relayed
 // over a link that another message needs.
 //
-// A pair is the place from which a message comes and the place to which it goes. Each message keeps
-// its pair in use for a part of the message's predicted time. That time begins at the call, or when
-// the times of the pair's earlier messages end. The table enqueues nothing to find out when
-// messages really end. Two pairs meet if a message of one pair is made while another stream uses
-// the other pair. Pairs that have met avoid each other's links for a while. If the same messages
-// overlap many times, only the first ones therefore slow each other down. Messages of one pair
-// share all paths and do not meet.
+// A pair is the place from which a message comes, and the place to which the message goes. Each
+// message keeps its pair in use for a part of the message's predicted time. That time begins at the
+// call, or when the times of the pair's earlier messages end. The table enqueues nothing to find
+// out when messages really end. Two pairs meet if a message of one pair is made while another
+// stream uses the other pair. Pairs that have met avoid each other's links for a while. If the same
+// messages overlap many times, only the first messages therefore slow each other down. Messages of
+// one pair share all paths and do not meet.
 //
 // Processes share a table through a file that they map. The file contains the names of GPUs,
 // because each process can number GPUs differently. The table needs no lock and no clean-up. The

@@ -114,8 +114,8 @@ class event_queue {
   };
 
   // The key by which the events of one bucket are ordered. A bucket holds its events in insertion
-  // order, because far events are moved into the bucket as soon as it becomes near, before any
-  // other event is added.
+  // order, because far events are moved into the bucket as soon as the bucket becomes near, before
+  // any other event is added.
   static std::uint64_t key_of(const event& e, std::size_t index) {
     return ((e.time % bucket_ps) << source_bits | e.source) << index_bits | index;
   }

@@ -41,7 +41,7 @@ class fabric {
   // Makes a fabric whose devices all share one queue.
   fabric(const machine::machine& described, event_queue& queue, message_receiver& receiver);
   // Makes a fabric in which each device has its own queue. The list may have more queues than
-  // devices; post() sends events to the additional ones.
+  // devices; post() sends events to the additional queues.
   fabric(const machine::machine& described, std::vector<event_queue*> queues,
          message_receiver& receiver);
 

@@ -8,10 +8,10 @@
 namespace interlace::sim {
 
 enum class message_kind : std::uint8_t {
-  store,     // posted
+  store,     // a store; no device waits for an answer
   combined,  // one line of stores, from a queue that combines stores
   packed,    // one window of stores, from a queue that packs stores
-  atomic,    // posted
+  atomic,    // an atomic; no device waits for an answer
   read_request,
   read_reply,
   coalesced_reply,      // pieces of several lines; `unit` is the slot of the pieces' response IDs

@@ -176,7 +176,7 @@ void gpu::resize_l1s(std::uint64_t shared) {
 // Returns the number of blocks of `warps` warps for which a compute unit has registers. Each
 // sub-core has a share of the registers, and gives them to warps in granules.
 std::uint32_t gpu::blocks_with_registers(std::uint32_t registers, std::uint32_t warps) const {
-  constexpr std::uint32_t granule = 8;  // registers of a lane
+  constexpr std::uint32_t granule = 8;  // a lane gets registers in multiples of this number
   const std::uint32_t of_lane = (registers + granule - 1) / granule * granule;
   const std::uint32_t fitting = config_.registers / sub_cores_ / (of_lane * config_.warp_width);
   return fitting * sub_cores_ / warps;
@@ -599,7 +599,7 @@ bool gpu::issue(std::uint32_t warp_id, std::uint32_t index) {
     if (!taken) {
       const bool local = load || addresses_.owner(l.line()) == index_;
       if (in_line && retrying_) {
-        // The instruction returns to the front of the queue, because it was the first one.
+        // The instruction returns to the front of the queue, because it was the first instruction.
         u.waiting.push_front(stalled_at(w, warp_id, index));
       } else {
         (local ? u.waiting : u.waiting_remote).push_back(stalled_at(w, warp_id, index));

@@ -222,7 +222,7 @@ class gpu {
   static constexpr std::uint32_t most_sub_cores = 8;
   struct compute_unit {
     explicit compute_unit(const machine::gpu& g) : l1(g.l1) {}
-    // sub-cores; only those that the machine has are used
+    // The unit's sub-cores. Elements beyond the machine's number of sub-cores are not used.
     std::array<sub_core, most_sub_cores> sub_cores;
     std::uint32_t next_sub_core = 0;  // sub-core for the next warp that starts
     resource load_store;
@@ -345,7 +345,7 @@ class gpu {
     if (count < known_counts) return pipe_times_[pipe][count];
     return clocks(static_cast<double>(count) * config_.warp_width * sub_cores_ / rates_[pipe]);
   }
-  // The time of `count` operations if each operation needs the result of the previous one.
+  // The time of `count` operations if each operation needs the result of the previous operation.
   picoseconds latency_of(operation op, std::uint32_t count) const {
     const double each = latencies_[static_cast<std::size_t>(op)];
     return each == 0 ? 0 : clocks(each * count);

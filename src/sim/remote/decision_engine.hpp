@@ -77,11 +77,11 @@ class decision_engine {
 
   std::uint64_t windows() const { return windows_; }  // the number of complete windows
   bool watches() const { return decisions_.empty() || settings_.agreeing != 0; }
-  // The decisions in order. Each decision differs from the previous one and holds until the next
-  // one.
+  // The decisions in order. Each decision differs from the previous decision, and holds until the
+  // next decision.
   const std::vector<decision>& decisions() const { return decisions_; }
-  // The decision that the engine would make from all accesses so far. It serves the end of a run
-  // that was too short for a window.
+  // The decision that the engine would make from all accesses so far. This function is for the end
+  // of a run that was too short for a window.
   decision now(picoseconds when) const;
 
  private:

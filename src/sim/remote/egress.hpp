@@ -88,7 +88,7 @@ class egress final : public store_queues {
     bool is_last = false;
     std::uint32_t unit = 0;
     std::uint32_t to = 0;
-    std::uint32_t stores = 0;  // number of stores for which this part counts
+    std::uint32_t stores = 0;  // number of stores that the queue counts for this part
     std::uint64_t line = 0;
     byte_mask bytes;
     message passing;

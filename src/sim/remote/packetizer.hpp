@@ -47,9 +47,9 @@ window_cost finepack_cost(const machine::protocol& p, const flushed_window& wind
                           std::uint32_t subheader_bytes);
 
 // The cost if each store stays a packet of its own. A configuration packet precedes the stores and
-// holds the fields that they have in common. A configuration packet is valid until the next one, so
-// it is sent only if `announces` is true. The queue, its windows and its flushes are the same as
-// for FinePack.
+// holds the fields that they have in common. A configuration packet is valid until the next
+// configuration packet, so it is sent only if `announces` is true. The queue, its windows and its
+// flushes are the same as for FinePack.
 //
 // On PCIe, the configuration packet is a header plus the overhead that the link adds
 // (packet_overhead_bytes). A store has its sub-header and its data in double words. The link adds

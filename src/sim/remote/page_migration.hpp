@@ -1,6 +1,6 @@
 // Unified pages that move to the first remote GPU that touches them (MGPUSim's unified memory).
-// This file decides which GPU may use a page and which accesses must wait. It also has the driver
-// on the host, which moves one page at a time.
+// This file decides which GPU may use a page and which accesses must wait. The file also contains
+// the driver on the host, which moves one page at a time.
 //
 // A page stays where it was placed until another GPU touches it. The page then moves to that GPU
 // and stays there. All other GPUs access the page as remote memory. Each step sends messages over
@@ -9,7 +9,7 @@
 //               host finds the fault when it walks the page table
 //   drain       no GPU sends remote accesses; each answers when it has no remote load in flight
 //   shoot down  the owner's compute units stop and its caches are flushed
-//   move        the new owner asks the old one, which reads the page and sends it
+//   move        the new owner asks the old owner, and the old owner sends the page
 //   restart     the old owner resumes, and so do the accesses that wait for the page
 //   resume      remote accesses are allowed again
 #pragma once

@@ -311,7 +311,7 @@ picoseconds simulation::run_in_order() {
     if (first->empty()) break;
     const event e = first->pop([this](const std::vector<event>& events) { prefetch(events); });
     // A timer for which nothing waits does not make the run longer. A page that still moves at the
-    // end does not make it longer either.
+    // end does not make the run longer either.
     if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
       end_time = e.time;
     handle(e);

@@ -22,9 +22,9 @@ namespace interlace::sim::trace {
 struct listed {
   bool is_copy = false;
   bool to_gpu = false;        // copies only: whether the copy goes to the GPU or from the GPU
-  std::uint64_t address = 0;  // copies only
+  std::uint64_t address = 0;  // for copies only: the address in the GPU's memory
   std::uint64_t bytes = 0;
-  std::string file;        // kernels only
+  std::string file;        // for kernels only: the name of the trace file
   std::uint64_t line = 0;  // number of the line in the list
 };
 

@@ -190,7 +190,7 @@ void check_stored(const Node& node, const kernel::region<Element>& data, std::ui
   }
 }
 
-// Runs the benchmark and returns the results of all runs after the first one. Each result has the
+// Runs the benchmark and returns the results of all runs after the first run. Each result has the
 // counts of its run alone.
 template <class Node, class F>
 std::vector<kernel::run_result> counted_runs(Node& node, std::uint32_t runs, const F& enqueue) {

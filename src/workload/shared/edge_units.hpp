@@ -238,7 +238,7 @@ struct unit_table {
   std::uint64_t count() const { return slots.size(); }
 };
 
-// Limits of units that have several rows. These limits must not exceed those of edge_units.
+// Limits of units that have several rows. These limits must not exceed the limits of edge_units.
 struct unit_limits {
   std::uint32_t max_rows = edge_units::max_rows;
   std::uint32_t max_edges = edge_units::tile;
@@ -279,7 +279,7 @@ inline unit_table make_units(const std::uint64_t* offsets, std::uint64_t first_r
     ++units.shared_rows;
     for (std::uint64_t edge = offsets[row]; edge < offsets[row + 1];) {
       edge = std::min<std::uint64_t>(edge + edge_units::tile, offsets[row + 1]);
-      // Every part except the last one ends at the row at which the next part begins.
+      // Every part except the last part ends at the row at which the next part begins.
       add(edge == offsets[row + 1] ? row + 1 : row, edge, units.shared_rows);
     }
     ++row;

@@ -1,8 +1,9 @@
 // Matrix factorisation. A rating r(u, i) of item i by user u is approximated by x(u) . y(i). Every
 // user u and every item i has a factor, x(u) or y(i), of F numbers. An iteration is two epochs. The
-// first epoch computes new factors of the users from those of the items. The second epoch computes
-// new factors of the items from those of the users. In each epoch a row is a user (or item) with
-// its ratings, and a `Method` defines how the row's new factor is computed (als.hpp, als_sgd.hpp).
+// first epoch computes new factors of the users from the factors of the items. The second epoch
+// computes new factors of the items from the factors of the users. In each epoch a row is a user
+// (or item) with its ratings, and a `Method` defines how the row's new factor is computed (als.hpp,
+// als_sgd.hpp).
 //
 // A warp renews a row. If a method has its own `rows_kernel`, a lane renews a row instead
 // (als_sgd.hpp). A warp's sums over the row's ratings form a record of a few hundred numbers. A row
@@ -382,8 +383,8 @@ class factorisation {
     node_.set_front(totals_, std::vector<double>{0.0});
   }
 
-  // Computes new factors of the users from those of the items, and then new factors of the items
-  // from those of the users.
+  // Computes new factors of the users from the factors of the items, and then new factors of the
+  // items from the factors of the users.
   void enqueue_iteration(bool track_residual) {
     enqueue_half(users_, items_);
     enqueue_half(items_, users_);

@@ -22,8 +22,9 @@ struct push_edges {
   static constexpr std::uint32_t pieces_a_warp = 32;
   static constexpr std::uint32_t most_edges = 256;  // most edges of a piece
 
-  csr_view graph;                   // each row has the edges of a piece
-  local<const std::uint32_t> rows;  // the vertex of each piece, among those of this device
+  csr_view graph;  // each row has the edges of a piece
+  // for each piece, the number of its vertex among this device's vertices
+  local<const std::uint32_t> rows;
 
   // Calls value(warp, vertex) for each piece whose vertex `active` accepts. Then calls
   // update(lane, edge, value) for each edge of that piece.

@@ -70,8 +70,8 @@ struct wait_failure {
   unsigned int device;
   unsigned int
       exchange;         // the number of the exchange, which the host sets; only for waits for peers
-  unsigned int peer;    // only for waits for peers
-  unsigned int region;  // set for chunks only
+  unsigned int peer;    // set only for waits for peers
+  unsigned int region;  // set only for waits for chunks
   unsigned int chunk;
   unsigned int block;        // set for audits only, like `other_block` and `element`
   unsigned int other_block;  // the block that published the element first
@@ -83,7 +83,7 @@ struct wait_failure {
 struct barrier_arguments {
   std::uint32_t device = 0;
   std::uint32_t devices = 1;
-  std::uint32_t exchange = 0;  // a name, for error messages only
+  std::uint32_t exchange = 0;  // number of the exchange in error messages
   std::uint64_t deadline_ns = 0;
   // True if the peers belong to other processes. In this case, `failure` also notes the failures
   // that these processes report.
@@ -142,7 +142,7 @@ struct tracked_launch {
   counter* launches = nullptr;
   unsigned int* words = nullptr;
   std::uint32_t count = 0;
-  std::uint32_t region = 0;  // a name, for error messages only
+  std::uint32_t region = 0;  // number of the region in error messages
   // The expected parity of the launches before the exchange. Another parity is a failure.
   std::uint32_t parity = any_parity;
 };
@@ -180,11 +180,13 @@ struct early_launch {
 
 // Sends the sums of small reductions, passes one barrier and combines the sums.
 void launch_exchange(const exchange_arguments& a, early_launch how, cudaStream_t stream);
-// Folds a large reduction's copies into the first copy. Enqueue it before barrier A.
+// Folds a large reduction's copies into the first copy. Call this function before barrier A is
+// enqueued.
 void launch_fold_copies(const large_reduction& r, cudaStream_t stream);
-// Combines the device's segment into all fronts. Enqueue it between barriers A and B.
+// Combines the device's segment into all fronts. Call this function after barrier A and before
+// barrier B is enqueued.
 void launch_combine_segment(const large_reduction& r, cudaStream_t stream);
-// Resets the partial results. Enqueue it after barrier B.
+// Resets the partial results. Call this function after barrier B is enqueued.
 void launch_reset_partial(const large_reduction& r, cudaStream_t stream);
 // Waits until the host has stored `ticket`, then passes one barrier, so that all devices leave the
 // gate within the latency of a flag. The host must store the ticket atomically; relaxed order is

@@ -19,15 +19,15 @@ enum class instruction_kind : std::uint8_t {
   load,
   store,
   atomic,   // a reduction in the L2 without a reply; a later instruction may wait for the atomic
-  shared,   // count: number of cycles of the access, with its bank conflicts
-  compute,  // count: number of operations of each lane
-  shuffle,  // count: number of register exchanges
-  vote,     // count: 1
-  // one instruction for a whole warp; count: number of exchanges, and of operations, that it
-  // replaces
+  shared,   // `count` is the number of cycles of the access, with its bank conflicts
+  compute,  // `count` is the number of operations of each lane
+  shuffle,  // `count` is the number of register exchanges
+  vote,     // `count` is 1
+  // one instruction for a whole warp; `count` is the number of exchanges, and of operations, that
+  // the instruction replaces
   reduce,
-  publish,  // count: number of ranges of `published`, beginning with number first_line
-  wait,     // waits for all earlier instructions; count: number of additional round trips to the L2
+  publish,  // `count` is the number of ranges of `published`, beginning with number first_line
+  wait,  // waits for all earlier instructions; `count` is the number of extra round trips to the L2
   barrier,  // waits like `wait`, and then for the other warps of the block
 };
 

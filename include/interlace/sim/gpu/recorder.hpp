@@ -4,8 +4,8 @@
 // Accesses of different lanes are the same instruction if they come from the same place in the
 // source and if their enclosing lane.range loops are in the same iterations. A lane can reach an
 // instruction that no lane has reached before. In this case, the recorder inserts the instruction
-// after the instruction that the lane executed last. This keeps program order, whatever path the
-// first lane took.
+// after the instruction that the lane executed last. This rule keeps program order, whatever path
+// the first lane took.
 //
 // For a warp.repeated, the recorder keeps the instructions of the lanes of one warp. For all other
 // warps it records only addresses.
@@ -245,8 +245,8 @@ class recorder {
            (n.instance_before == none || came(nodes_[n.instance_before]));
   }
   // Returns the node of the instruction that the lane executes next. step() moves past that node.
-  // Most lanes take the same path as the previous lane, and the next node is mostly the next one in
-  // memory, so the function rarely follows a link.
+  // Most lanes take the same path as the previous lane, and the next node is mostly also the next
+  // node in memory, so the function rarely follows a link.
   [[gnu::always_inline]] node& reach(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                      kernel::memory_space space) {
     if (upcoming_->key_in_order != key || came(*upcoming_)) [[unlikely]] {
@@ -303,7 +303,7 @@ class recorder {
                   instruction& out);
   void emit_compute(const std::uint64_t* counts, std::uint32_t depends);
   void add_totals(const node& n, std::size_t lines) const;
-  // Whether each address is `bytes` above the previous one.
+  // Whether each address is `bytes` above the previous address.
   static bool in_steps(const std::uint64_t* addresses, std::uint32_t count, std::uint32_t bytes);
   static bool fills_lines(std::uint32_t bytes, const std::uint64_t* addresses, std::uint32_t count);
   static std::uint32_t bank_cycles(const node& n, const std::uint64_t* addresses);
