@@ -1,4 +1,4 @@
-"""Tests Jacobi on a ring: the reference, counts, verification, multi-path and the command."""
+"""Tests Jacobi on a ring: the reference, counts, verification, multi-path, and the command."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from interlace.workloads.halo_jacobi import (
 )
 from study_helpers import MACHINE, Run
 
-# tests of all workloads also use these options
+# The tests of all workloads use these options, too.
 TINY = ("--rows", 12, "--columns", 100, "--iterations", 2)
 
 
 def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
-    # these loops are the reference of the tests; they share no code with the workload
+    """Return the result that the compiled module would return."""
+    # These loops are the reference of the tests. They share no code with the workload.
     at = np.arange(rows * columns)
     grid = ((at // columns * 7919 + at % columns * 104729) % 1021 / 1024).reshape(rows, columns)
     for _ in range(asked.iterations):
@@ -83,7 +83,8 @@ def test_a_harmonic_grid_stays() -> None:
 
 @pytest.mark.parametrize("columns", [21, 2 * CACHED_COLUMNS + 3])
 def test_a_wave_decays_as_its_eigenvalue_says(columns: int) -> None:
-    # A sine along a row, which is 0 at both ends, and a cosine along the ring are eigenvectors.
+    # These two functions are eigenvectors: a sine along a row that is 0 at both ends, and a cosine
+    # along the ring.
     rows, steps = 12, 7
     across = np.sin(3 * np.pi * np.arange(columns) / (columns - 1))
     around = np.cos(2 * np.pi * 2 * np.arange(rows) / rows)
@@ -139,7 +140,7 @@ def test_devices_hold_their_rows_and_those_beside_them() -> None:
             count = everything[workload.held(Case(gpus, INLINE), device)].size
             own = np.diff(workload.boundaries(gpus))[device]
             assert count == min(400, own + 100)
-    # fewer rows than devices
+    # There are fewer rows than devices.
     assert workload.boundaries(16)[:3] == [0, 0, 50]
     assert workload.held(Case(16, INLINE), 0) == slice(0, 0)
 
@@ -189,7 +190,7 @@ def test_what_wide_grids_count_follows_from_narrow_ones(gpus: int) -> None:
     exact = Workload.count(workload, core, case, 4)
     assert workload.count(core, case, 4) == exact
     if gpus > 1:
-        # each GPU sends two rows in each iteration
+        # In each iteration, each GPU sends two rows.
         assert exact.wire.useful is not None
         assert exact.wire.useful >= 4 * 2 * gpus * 4 * (workload.columns - 2)
 

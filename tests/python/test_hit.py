@@ -20,7 +20,7 @@ from interlace.workloads import hit
 from interlace.workloads.hit import Hit, HitInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # tests of all workloads also use these options
+TINY = ("--size", 16, "--iterations", 2)  # the tests of all workloads use these, too
 
 
 def faked(
@@ -31,7 +31,7 @@ def faked(
     step: float,
     kernel: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert kernel in ("runs", "tiles")
     assert velocity.dtype == np.float32
     assert velocity.flags.c_contiguous
@@ -84,8 +84,8 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_taylor_green_vortex_stays_and_decays() -> None:
-    # In two dimensions there is an exact solution, in which the whole velocity decays by exp(-2 nu
-    # t).
+    # In two dimensions there is an exact solution. In this solution, the whole velocity decays by
+    # the factor exp(-2 nu t).
     n = 16
     x = 2 * np.pi * np.arange(n) / n
     z, y, x = np.meshgrid(x, x, x, indexing="ij")
@@ -113,7 +113,7 @@ def test_it_turns_with_the_axes() -> None:
     modes = modes_of(start)
     k = hit._wavenumbers(10)
     nonlinear = hit._nonlinear(modes, k, 10)
-    # To exchange y and z, swap the components and the array axes.
+    # To exchange y and z, the test swaps two components and two axes of the array.
     swapped = modes[[0, 2, 1]].transpose(0, 2, 1, 3)
     found = hit._nonlinear(swapped, k, 10)
     assert np.abs(found - nonlinear[[0, 2, 1]].transpose(0, 2, 1, 3)).max() < 1e-12
@@ -152,7 +152,7 @@ def test_a_wrong_coefficient_does_not_pass(core: Fake) -> None:
     case = Case(3, SPLIT, Config(ranges=4))
     workload.verify(workload.simulate(core, MACHINE, case))
     old = hit.evolve(workload.start, workload.iterations - 1).ravel()
-    for device in (0, 2):  # the other devices hold only coefficients that the two-thirds rule drops
+    for device in (0, 2):  # devices 1 and 3 hold only coefficients that are dropped
         held = workload.held(case, device)
         outcome = workload.simulate(core, MACHINE, case)
         outcome.values[device][held] = old[held]

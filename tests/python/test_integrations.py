@@ -1,8 +1,8 @@
 """Tests plug-ins for programs that serve models, and for libraries that load models.
 
 `fastsafetensors`, `transformers` and `diffusers` are installed and run. vLLM and SGLang are too
-large for that. The tests run stand-ins for the few names that the plug-ins use, and a contract
-test compares these names with the programs' sources.
+large for that. For these two, the tests run stand-ins for the few names that the plug-ins use, and
+contract tests compare these names with the sources of vLLM and SGLang.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LIBRARIES = ("transformers==5.24.0", "diffusers==0.42.1")
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Make two shards of a model with three tensors."""
+    """Make two files of a model with three tensors, and return their paths."""
     shards = [
         {"model.experts.0.w.weight": np.ones((3, 2), np.float32), "unused": np.zeros(4, np.int8)},
         {"model.experts.1.w.weight": np.full((3, 2), 2, np.float32)},
@@ -215,7 +215,7 @@ def test_sglang_has_what_its_plug_in_uses(
     readers = own / "model_loader/weight_utils.py"
     for reader in sglang.READERS:
         assert parameters(readers, reader.rpartition(".")[2])[0] == "hf_weights_files"
-    # SGLang's own registry puts the plug-in around a reader that another module has imported.
+    # SGLang's own registry wraps a reader even if another module has already imported the reader.
     modules(sglang__srt__model_loader__weight_utils={}, sglang__srt__model_loader__loader={})
     weight_utils = sys.modules["sglang.srt.model_loader.weight_utils"]
     loader: Any = sys.modules["sglang.srt.model_loader.loader"]

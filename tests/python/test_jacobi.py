@@ -40,13 +40,13 @@ TINY = (
     9,
     "--iterations",
     3,
-)  # tests of all workloads also use these options
+)  # the tests of all workloads use these options, too
 
 
 def faked(
     core: Fake, asked: Asked, diagonals: NDArray[np.float32], right: NDArray[np.float32], halo: bool
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     for array in (diagonals, right):
         assert array.dtype == np.float32
         assert array.flags.c_contiguous
@@ -341,7 +341,7 @@ def test_with_a_halo_only_what_a_gpu_needs_is_compared(core: Fake) -> None:
 
 
 def test_one_old_value_is_found() -> None:
-    # This row was computed with a neighbour's value from the previous iteration.
+    # This row was computed with the value that a neighbour had in the previous iteration.
     workload = small()
     system = workload.system
     old, new = (jacobi_reference(system, n).x for n in (9, 10))

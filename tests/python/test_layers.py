@@ -1,9 +1,9 @@
-"""Tests the layer rule, whose tables are in docs/explanation/architecture.md.
+"""Tests the layer rule. docs/explanation/architecture.md has the tables of this rule.
 
-The rule says which of the project's headers the files of each folder of src/ and include/ may
-include, and which modules the packages of python/interlace may import. Public headers (in include/)
-include no private header. Every #include counts, even one that an #if excludes. Every import
-counts, even one inside a function or for types alone.
+For each folder of src/ and include/, the rule says which headers of the project its files may
+include. For each package of python/interlace, it says which modules the package may import. Public
+headers (in include/) must not include private headers. Every #include counts, even if an #if
+excludes it. Every import counts, even inside a function or only for types.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# from a layer to the other layers that it may include
+# maps a layer to the other layers that it may include
 LAYERS: dict[str, frozenset[str]] = {
     "c-interface": frozenset(),  # the headers for C, which include no other layer
     "base": frozenset(),
@@ -43,8 +43,8 @@ LAYERS: dict[str, frozenset[str]] = {
     ),
 }
 
-# Inside sim: from a folder to the folders of sim that it may include. A file directly in src/sim
-# connects the folders and may include all of them, but the folders may not include such a file.
+# Inside sim: maps a folder to the folders of sim that it may include. A file directly in src/sim
+# connects the folders and may include all of them. The folders may not include such a file.
 SIM_FOLDERS: dict[str, frozenset[str]] = {
     "engine": frozenset(),
     "fabric": frozenset({"engine"}),
@@ -56,8 +56,8 @@ SIM_FOLDERS: dict[str, frozenset[str]] = {
     "transfer": frozenset({"engine", "fabric"}),
 }
 
-# A public header lies in the folder of its layer below include/interlace. This table has the layers
-# of headers that lie directly in include/interlace.
+# A public header is usually in the folder of its layer in include/interlace. This table has the
+# layers of the headers that are directly in include/interlace.
 PUBLIC: dict[str, str] = {
     "kernel.hpp": "kernel",
     "copy.h": "c-interface",
@@ -78,23 +78,25 @@ PUBLIC: dict[str, str] = {
 # Public headers that the build generates.
 GENERATED = frozenset({"interlace/version.hpp"})
 
-# Layers that compile without a CUDA toolkit, and the headers that these layers may therefore not
-# include.
+# Layers that compile without a CUDA toolkit, and the headers that they may not include for this
+# reason.
 PURE = frozenset(
     {"base", "plan", "kernel", "tune", "checkpoint", "workload", "host", "sim", "ucx"}
     | {"c-interface"}
 )
 CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cufft|cusparse|nccl)")
 
-# Streams are not used; src/base/cut_text.hpp gives the reason. These headers contain streams.
+# The project does not use streams; src/base/cut_text.hpp gives the reason. This pattern finds
+# headers with streams.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# Folders of the project that includes name in <...>. <cuda/...> can also be libcu++.
+# Folders of the project that includes name in <...>. `cuda` is missing, because <cuda/...> can also
+# be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
-# The packages of python/interlace, lowest first. A package imports only from itself and from lower
-# packages. `interlace` itself is the public interface. It imports from all packages, and no package
-# imports from it.
+# The packages of python/interlace, from low to high. A package imports only from itself and from
+# lower packages. `interlace` itself is the public interface. It imports from all packages, and no
+# package imports from it.
 PACKAGES = (
     "base",
     "machine",
@@ -110,8 +112,8 @@ PACKAGES = (
     "reproduce",
     "cli",
 )
-# Plug-ins use only these modules, which programs also use. No module of the project imports a
-# plug-in.
+# Plug-ins use only these packages, which other programs use, too. No module of the project imports
+# a plug-in.
 ONLY = {"integrations": {"base", "runtime", "integrations"}}
 # Every package may import these modules.
 COMPILED = frozenset({"interlace._core", "interlace._cuda", "interlace._driver"})
@@ -122,8 +124,8 @@ COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
-    """Return the layer of a file of the project and its folder in sim, or None if it has no
-    layer.
+    """Return two things for a file of the project: its layer, and its folder in sim. Return None if
+    the file has no layer.
     """
     parts = file.relative_to(root).parts
     if parts[:2] == ("include", "interlace"):
@@ -140,7 +142,9 @@ def layer_of(file: Path, root: Path) -> tuple[str, str | None] | None:
 
 
 def resolve(name: str, quoted: bool, includer: Path, root: Path) -> Path | None:
-    """Return the project's file that an #include names, or None if it names another header."""
+    """Return the project's file that an #include names. Return None if the #include names another
+    header.
+    """
     folders = [root / "src", root / "include"]
     for folder in [includer.parent, *folders] if quoted else folders:
         file = (folder / name).resolve()
@@ -181,7 +185,7 @@ def violations(root: Path) -> list[str]:
         if source[0] == "sim" and source[1] is not None and source[1] not in SIM_FOLDERS:
             found.append(f"{where}: sim/{source[1]} is not a folder of sim; enter it in the table")
             continue
-        # a comment keeps its line breaks, so that line numbers stay right
+        # A comment keeps its line breaks, so that the line numbers stay right.
         text = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), file.read_text("utf-8"))
         for match in INCLUDE.finditer(text):
             line = text.count("\n", 0, match.start()) + 1
@@ -303,7 +307,7 @@ def test_a_commented_include_does_not_count(tmp_path: Path) -> None:
 
 
 def modules(root: Path) -> dict[str, Path]:
-    """Return the file of each of the project's modules, by dotted name."""
+    """Return the file of each module of the project, by the module's dotted name."""
     found = {}
     for file in sorted((root / "python" / "interlace").rglob("*.py")):
         parts = file.relative_to(root / "python").with_suffix("").parts
@@ -312,8 +316,8 @@ def modules(root: Path) -> dict[str, Path]:
 
 
 def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[int, str]]:
-    """Return line and module of each import of the project's modules, wherever it is in the
-    file.
+    """Return line and module of each import of a module of the project, wherever the import is in
+    the file.
     """
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         found: list[str] = []
@@ -325,8 +329,8 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
                 package = package.rpartition(".")[0]
             base = ".".join(filter(None, (package if node.level else "", node.module or "")))
             inner = [f"{base}.{alias.name}" for alias in node.names]
-            # a name that is imported from a package is either a module of the package or a name of
-            # its own
+            # A name that is imported from a package is either a module of this package, or a name
+            # that the package defines.
             found = [one if one in known or one in COMPILED else base for one in inner]
         elif isinstance(node, ast.Call) and node.args:
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -341,14 +345,16 @@ def imports(name: str, file: Path, known: Mapping[str, Path]) -> Iterator[tuple[
 
 
 def package_of(module: str) -> str:
-    """Return the package of a module, or "" for `interlace` itself and for modules directly in
+    """Return the package of a module. Return "" for `interlace` itself and for modules directly in
     it.
     """
     return module.split(".")[1] if module.count(".") else ""
 
 
 def import_violations(root: Path) -> list[str]:
-    """Return one line for each import that breaks the rule, and one for each circle of modules."""
+    """Return one line for each import that breaks the rule, and one for each group of modules that
+    import each other.
+    """
     known = modules(root)
     found: list[str] = []
     graph: dict[str, set[str]] = {}
@@ -378,7 +384,7 @@ def import_violations(root: Path) -> list[str]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the groups of modules that import each other in a circle."""
+    """Return the groups of modules that import each other in a cycle."""
 
     def reached(start: str) -> set[str]:
         seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Tests `interlace bench load`: loaders run in processes of their own and load into host memory."""
+"""Tests `interlace bench load`. Loaders run in separate processes and load into host memory."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_file(run: Run, tmp_path: Path) -> None:
     for row in rows.values():
         assert (row["place"], row["memory"]) == ("cache", "fresh")
         assert row["wrong"] == (None if row["method"] == "pread" else 0)
-        assert len(row["time_s"]) in (2, 3)  # the first load of a slow loader counts
+        assert len(row["time_s"]) in (2, 3)  # if a loader is slow, its first load counts
         assert row["median_s"] == statistics.median(row["time_s"])
         assert row["gb_per_s"] == pytest.approx(1e-9 * document["bytes"] / row["median_s"])
         assert row["first_s"] > 0
@@ -98,9 +98,9 @@ def test_a_loader_that_fails_is_left_out(
 
 
 def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # The allowed time is enough for the file, the loader's start, its first load, the measurement
-    # of its memory and one repeat. The clock is read before each of these steps and when its answer
-    # comes.
+    # The allowed time is enough for these steps: the file, the loader's start, its first load, the
+    # measurement of its memory, and one repeat. The clock is read before each of these steps, and
+    # after each answer of the loader.
     now = iter([0.0, *[0.5] * 9, 2.0])
     monkeypatch.setattr(load_bench, "_now", lambda: next(now))
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
@@ -155,7 +155,7 @@ def test_loads_from_the_disk_take_turns(
     ran = run("bench", "load", "-b", "1M", "--device", "cpu", "-n", 2, "--folder", tmp_path,
               "--place", "cold", "--methods", "interlace,direct reads", "--json", out)  # fmt: skip
     assert ran.code == 0, ran.err
-    # The limit comes first, because the time may end before the last method.
+    # The method that sets the limit comes first, because the time may end before the last method.
     assert loaded == ["direct reads", "interlace"] * 3
     rows = json.loads(out.read_text())["rows"]
     assert [(row["method"], row["place"], len(row["time_s"])) for row in rows] == [

@@ -1,4 +1,4 @@
-"""Tests `interlace.load` and `interlace.save` in host memory against safetensors' own reader."""
+"""Compares `interlace.load` and `interlace.save` in host memory with safetensors' own reader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def array(seed: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]
 def model(seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
     made = {f"layer.{k}.{t}": array(seed + k, t, (k, 7, 3)) for k, t in enumerate(DTYPES)}
     made["scalar"] = array(seed, "float32", ())
-    # this tensor is so large that it has several pieces
+    # This tensor is so large that it is loaded in several pieces.
     made["wide"] = array(seed, "float16", (1 << 19, 3))
     made["ünïcode \n"] = array(seed, "uint8", (0, 5))
     return made
@@ -300,7 +300,7 @@ def test_a_large_model_needs_few_allocations() -> None:
         for k in range(160)
     ]
     batches = reading._batches([reading.Wanted(0, one, 0) for one in entries], reading.BLOCK)
-    # each allocation of the driver delays the copies
+    # There must be few allocations, because each allocation of the driver delays the copies.
     assert len(batches) == 16
     assert max(len(batch) for batch in batches) == 10
 

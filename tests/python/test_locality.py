@@ -1,7 +1,7 @@
 """Tests `interlace locality`.
 
-Its unified programs are verified, and their counts are compared with MGPUSim's counts. Wrong input
-is refused.
+The results of its unified programs are verified, and their counts are compared with those of
+MGPUSim. Wrong input must be refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def rows(path: Path) -> dict[tuple[str, int], dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], dict[str, Any]]:
-    """Run every program with MGPUSim's sizes on one and four GPUs."""
+    """Run every program on one and on four GPUs, with MGPUSim's sizes."""
     from interlace.cli import main as cli
 
     out = tmp_path_factory.mktemp("locality") / "rows.json"
@@ -42,7 +42,7 @@ def test_counts_beside_mgpusim(found: dict[tuple[str, int], dict[str, Any]]) -> 
         loads = found[program, gpus]["loads"]
         assert loads["vector_accesses"] == pytest.approx(accesses, rel=0.002), program
         assert loads["remote_stores"] == writes, program
-        # nearly all of MGPUSim's 483 reads are reads of instructions and arguments
+        # Nearly all of the 483 reads in MGPUSim are reads of instructions and arguments.
         if program == "fir":
             assert loads["requests"] <= reads
         else:
@@ -77,15 +77,15 @@ def test_four_gpus_are_slower_where_they_are_in_mgpusim(
 
 
 def test_classes(found: dict[tuple[str, int], dict[str, Any]]) -> None:
-    """All programs except four have the class that the paper gives them (Table 2)."""
+    """Check that all programs except four have the class that the paper gives them (Table 2)."""
     classes = {program: found[program, 4]["locality"] for program in unified.PROGRAMS}
     assert classes == {
         **locality.PUBLISHED,
-        # Only three passes cross the borders between the GPUs' keys.
+        # Only three passes cross the borders between the keys of two GPUs.
         "bs": locality.LOCAL,
-        # Here the S-box is on a page of one GPU, and loads from it hit in the L1.
+        # Here, the S-box is on a page of one GPU, and loads of the S-box hit in the L1.
         "aes": locality.CACHED,
-        # Lanes read the levels of 32 vertices in the order of the vertices, so most reads hit.
+        # Lanes read the levels of 32 vertices in the order of these vertices, so most reads hit.
         "bfs": locality.CACHED,
         # Blocks and pages cut the image and the result in the same way.
         "sc": locality.LOCAL,
@@ -118,7 +118,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     direct, bypass, dualopt = document["rows"]
     assert [row["mechanism"] for row in document["rows"]] == ["direct", "bypass", "dualopt"]
     assert direct["decisions"] == []
-    assert bypass["over_direct"] > 2  # the paper has 3.2: no set of the L1 stalls
+    assert bypass["over_direct"] > 2  # the paper has 3.2, because no set of its L1 stalls
     assert dualopt["decisions"][0]["made"]
     assert dualopt["decisions"][0]["choice"] == "coalesced"
     assert dualopt["decisions"][0]["loads"] == 20000
@@ -129,7 +129,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
 
 
 class Gpus:
-    """A `_cuda` with two GPUs that compute like the host."""
+    """A `_cuda` with two GPUs that compute in the same way as the host."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -193,7 +193,7 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
         done = run("locality", "sc", "-g", 4, "-m", "griffin", *words, "--json", out)
         assert (done.code, done.err) == (0, "")
         moved.append(rows(out)["sc", 4]["loads"]["migrated_pages"])
-    # By default, all pages begin on the first GPU. With `--pages own`, nearly all reads of a GPU
+    # By default, all pages begin on the first GPU. With `--pages own`, nearly all reads of each GPU
     # are local from the start, so few pages move.
     assert moved[0] > 10 * moved[1]
 
@@ -213,7 +213,8 @@ def test_pages_that_move(run: Run, tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     direct, moved = json.loads(out.read_text(encoding="utf-8"))["rows"]
     assert direct["loads"]["migrated_pages"] == 0
-    # Matrices of 64 pages each, which begin on the first GPU and move at most once.
+    # The pages are those of three matrices of 64 pages each. All pages begin on the first GPU, and
+    # each page moves at most once.
     assert 3 * 16 < moved["loads"]["migrated_pages"] <= 3 * 64
     assert moved["loads"]["vector_accesses"] == direct["loads"]["vector_accesses"]
     assert moved["over_direct"] > 0

@@ -1,4 +1,4 @@
-"""Tests `interlace topo MACHINE --header`: a C++ program gets the machine, field by field."""
+"""Tests `interlace topo MACHINE --header`: a C++ program must get each field of the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ core = pytest.importorskip("interlace._core")
 ROOT = Path(__file__).resolve().parents[2]
 gpp = shutil.which("g++")
 
-# Together these machines have protocols of both kinds, switches, a host, and most optional keys.
+# These machines together have protocols of both kinds, switches, a host, and most optional keys.
 NAMES = ("4x-volta-nvlink2", "4x-r9nano", "dgx-2", "hgx-h200-4")
 
 
@@ -71,7 +71,7 @@ void print(machine m) {
 
 
 def printed(machine: Any) -> list[str]:
-    """Return the lines that the program prints for a struct of _core."""
+    """Return the lines that the program must print for a struct of _core."""
     found = [f"name = {machine.name}"]
 
     def add(where: str, owner: Any, *tables: str) -> None:

@@ -1,4 +1,4 @@
-"""Tests machine descriptions: the shipped files, and how files are read, checked and written."""
+"""Tests machine descriptions: the shipped files, and the reading, checking and writing of files."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def error_of(text: str) -> str:
 
 
 def refusal(text: str) -> str:
-    """Return the error message for a file with this text, or None if the file is a machine."""
+    """Return the error message for a file with this text, or an empty text if the file is a
+    machine.
+    """
     try:
         machine = parse_machine(text, "x", "x.toml")
     except UserError as error:
@@ -90,7 +92,7 @@ def test_shipped_file_loads_and_reaches_cpp(name: str) -> None:
     assert len(made.links) == len(connections(machine))
     assert made.links[0]["bandwidth_GB_per_s"] == machine.link[0].bandwidth_GB_per_s
     back = from_core(made, core, "back")
-    # The error of simulated workloads is only for people, so the core does not have this key.
+    # The core has no key for the error of simulated workloads, because this key is only for people.
     described = msgspec.structs.replace(machine.gpu, workload_error_percent=msgspec.UNSET)
     assert (back.gpu, back.host, back.protocol, back.switch) == (
         described,
@@ -190,7 +192,7 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert load_machine("dgx-2").gpu.count == 4
     (tmp_path / "dgx-2").unlink()
     assert load_machine("dgx-2").gpu.count == 16
-    # a folder with the name of a machine does not hide the shipped machine
+    # A folder with the name of a machine must not hide the shipped machine.
     (tmp_path / "dgx-2").mkdir()
     assert load_machine("dgx-2").gpu.count == 16
 
@@ -460,7 +462,7 @@ BAD: list[tuple[Edit, str]] = [
         "state its width and bandwidth there",
     ),
     (
-        # This link is the same as the first link.
+        # This link repeats the first link.
         lambda text: f"{text}\n[[link]]\n{text.split('[[link]]')[1]}",
         'link 5: gpu0 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
         "state its width and bandwidth there",
@@ -557,7 +559,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size
 
 @st.composite
 def any_machine(draw: st.DrawFn) -> Machine:
-    """Return a valid machine with other figures, words and comments."""
+    """Return a valid machine with random figures, words and comments."""
     document = msgspec.to_builtins(load_machine(draw(st.sampled_from(SHIPPED)), sources=True))
     document["title"] = draw(WORDS)
     document["gpu"]["model"] = draw(WORDS)
@@ -614,7 +616,7 @@ def test_units_give_numbers_back(data: st.DataObject) -> None:
             [k for k in KEYS if k.table == "gpu.dram" or k.name in ("page_KiB", "clock_MHz")]
         )
     )
-    made["gpu.tlb.page_KiB"] = 4  # the machine has this table
+    made["gpu.tlb.page_KiB"] = 4  # so that the machine has this table
     if key.type == "whole":
         value: float = data.draw(st.integers(int(key.least), int(key.most)))
     else:

@@ -1,9 +1,9 @@
-"""The table of mechanisms is the only place that spells their names.
+"""Tests that the table of mechanisms is the only place that spells their names.
 
-In src/, include/ and python/ the test looks at every string literal except docstrings. A literal
-counts if it is a name. It also counts if one of its words is an unmistakable name or a name with a
-hyphen. In tests/python a literal counts only if it is a name, because longer texts are input or
-output of commands.
+In src/, include/ and python/, the test examines every string literal except docstrings. A literal
+counts if it is the name of a mechanism. It also counts if it contains a name with a hyphen. In
+tests/python, a literal counts only if it is a name, because longer texts are input or output of
+commands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = frozenset(row.name for row in ROWS)
-# These names mean nothing else, so they also count inside a longer text.
+# Names with a hyphen have no other meaning, so they also count inside a longer text.
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {
@@ -34,18 +34,19 @@ MADE = {
     "python/interlace/model/mechanism_table.py",
     "python/interlace/model/remote_load_table.py",
 }
-# From a file to its words that are spelled like a mechanism but mean something else.
+# Maps a file to its words that are spelled like a mechanism but have another meaning.
 OTHERS: dict[str, set[str]] = {
-    "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
-    "python/interlace/reproduce/dualopt.py": {"finepack"},  # a machine among variants
-    # keys of figures; there the word means serial copies
+    "python/interlace/reproduce/papers.py": {"finepack"},  # here, the name of a paper
+    # Here, a machine among the variants of a machine.
+    "python/interlace/reproduce/dualopt.py": {"finepack"},
+    # Here, the word is a key of figures and means serial copies.
     "python/interlace/reproduce/proact.py": {"bulk-copy"},
-    "python/interlace/show/updates_bench.py": {"split"},  # a stage of updates in bins
-    "python/interlace/study/design_space.py": {"split"},  # a key of sweep files
-    "src/bench/all_reduces.cu": {"nccl"},  # a library whose rates are compared
+    "python/interlace/show/updates_bench.py": {"split"},  # here, a stage of updates in bins
+    "python/interlace/study/design_space.py": {"split"},  # here, a key of sweep files
+    "src/bench/all_reduces.cu": {"nccl"},  # here, a library whose rates are compared
     "src/bench/collectives.cu": {"nccl"},
     "src/bench/copies.cu": {"nccl"},
-    "tests/python/test_als.py": {"packed"},  # arrays side by side
+    "tests/python/test_als.py": {"packed"},  # here, arrays side by side
     "tests/python/test_collective_bench.py": {"nccl"},
     "tests/python/test_copy_bench.py": {"nccl"},
     "tests/python/test_jacobi.py": {"packed"},
@@ -94,7 +95,7 @@ def spelled(text: str) -> set[str]:
 
 
 def sources(*folders: str) -> list[Path]:
-    """Return the sources below these folders, except files that are generated from the table."""
+    """Return the sources in these folders, except files that are generated from the table."""
     found = (
         path
         for folder in folders

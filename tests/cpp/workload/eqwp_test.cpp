@@ -44,8 +44,8 @@ struct medium {
     }
     return f[index(p)];
   }
-  // Returns the difference at the position half a point before p, or half a point after p if
-  // `behind` is true.
+  // Returns the difference at the position half a point before p. If the last argument is true,
+  // the position is half a point after p.
   double difference(const field& f, place p, std::size_t along, bool behind) const {
     const auto value = [&](int by) {
       place q = p;

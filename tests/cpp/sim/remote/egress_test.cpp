@@ -378,8 +378,8 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
 
 // The queue counts the bytes of each store against the size of a packet. Two lines go in packets of
 // 200 bytes, in double words. A line that arrives as a whole takes 133 bytes and leaves no room for
-// another whole line. If the second line arrives lane by lane, a sub-header and 15 stores of 4
-// bytes still fit behind the first line.
+// another whole line. If the second line arrives lane by lane, the packet still has room for a
+// sub-header and 15 stores of 4 bytes.
 TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   auto m = joining(0);
   m.gpu.write_queue.payload_bytes = 200;
