@@ -30,7 +30,7 @@ extern "C" {
 #endif
 
 /* The number of the interface that this header describes; see INTERLACE_COPY_ABI. */
-#define INTERLACE_PARK_ABI 1
+#define INTERLACE_PARK_ABI 2
 
 /* The number of the library's interface; see INTERLACE_PARK_ABI. */
 INTERLACE_EXPORT int interlace_park_abi(void);
@@ -45,6 +45,12 @@ INTERLACE_EXPORT interlace_result interlace_pool_allocate(const char* pool, int 
 /* Waits for all work on the GPU and frees an allocation. Parked memory can be freed too. Its
  * contents are then lost. */
 INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
+
+/* Page-locks as much host memory as the pool's contents need, so that the pool's next park to the
+ * host need not do it. Blocks meanwhile, so call it in a thread of its own. A park ends the call
+ * early, and locks the rest itself. The library keeps the memory, as after a park with `keep_pool`.
+ * `*locked_bytes` is the number of bytes that this call page-locked; `locked_bytes` may be null. */
+INTERLACE_EXPORT interlace_result interlace_pool_prepare(const char* pool, uint64_t* locked_bytes);
 
 /* The places of parked contents. A place is one of these values, or CUDA's number of another
  * GPU. */

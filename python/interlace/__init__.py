@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from interlace.base.errors import DeviceError, ModelError, UserError
     from interlace.runtime.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.runtime.loading import load, save
-    from interlace.runtime.parking import park, parkable, parked_memory, resume
+    from interlace.runtime.parking import park, parkable, parked_memory, prepare_park, resume
     from interlace.runtime.regions import DeviceArray, Group, Region
     from interlace.runtime.safe_open import PrefetchLoader, TensorSlice, safe_open
     from interlace.runtime.streaming import stream
@@ -42,6 +42,7 @@ _HOMES = {
     "park": "runtime.parking",
     "parkable": "runtime.parking",
     "parked_memory": "runtime.parking",
+    "prepare_park": "runtime.parking",
     "region_options": "tuning.region_tuning",
     "resume": "runtime.parking",
     "safe_open": "runtime.safe_open",
@@ -74,6 +75,7 @@ __all__ = [
     "park",
     "parkable",
     "parked_memory",
+    "prepare_park",
     "region_options",
     "resume",
     "safe_open",

@@ -10,6 +10,7 @@ import ctypes
 import importlib.machinery
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import ModuleType, SimpleNamespace
@@ -148,7 +149,16 @@ def in_torch() -> dict[str, Any]:
     found["pools"] = {name: state[:3] for name, state in interlace.parked_memory().items()}
     before = [one.address, two.address, three.address, four.address]
 
+    found["empty prepared"] = refusal(interlace.prepare_park, "else")
+    interlace.prepare_park("weights", wait=True)
+    found["prepared"] = parking.idle_host_bytes()
+    interlace.prepare_park([one, two])  # a thread locks memory for the second pool, too
+    while parking.idle_host_bytes() == found["prepared"]:
+        time.sleep(0.001)
+    found["both prepared"] = parking.idle_host_bytes()
     report = interlace.park("weights")
+    found["locked after preparing"] = report.locked_bytes
+    found["prepare parked"] = refusal(interlace.prepare_park, "weights")
     found["parked"] = [report.bytes, report.gpu_bytes, interlace.parked_memory()["weights"].place]
     found["the other pool"] = two.is_all(2)
     found["double park"] = refusal(interlace.park, "weights")

@@ -26,6 +26,7 @@ ON_GPUS = (
     "park",
     "parkable",
     "parked_memory",
+    "prepare_park",
     "resume",
     "tune_region",
 )

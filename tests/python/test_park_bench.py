@@ -57,8 +57,16 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.mark.usefixtures("torch")
 def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def measured(method: str, most: int, repeats: int, seconds: float | None) -> dict[str, Any]:
-        assert (most, repeats, seconds) == (64 * MIB, 3, None)
-        return {"row": row(method), "link": [55.0, 54.0], "gpu": "1 x H9", "cuda": "13.0"}
+        assert (most, seconds) == (64 * MIB, None)
+        calls.append((method, repeats))
+        found = row(method)
+        if method == "interlace" and calls.count((method, 1)) == 1:
+            found["first_park_s"] = 0.5
+        if method == "interlace-prepared":
+            found["prepare_s"] = 1.25
+        return {"row": found, "link": [55.0, 54.0], "gpu": "1 x H9", "cuda": "13.0"}
+
+    calls: list[tuple[str, int]] = []
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
     out, html = tmp_path / "out.json", tmp_path / "out.html"
@@ -67,18 +75,28 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     text = html.read_text()
     assert "Parked memory, by method" in text
     assert '"name":"first park"' in text
-    assert text.count("<tr") == 3  # the header, and a row for each method
+    assert text.count("<tr") == 4  # the header, and a row for each method
+    methods = ["interlace", "interlace-prepared", "cumem"]
+    assert calls == [(methods[0], 3), (methods[0], 1), (methods[1], 3), (methods[2], 3)]
     document = json.loads(out.read_text())
     assert document["benchmark"] == "park"
     assert document["bytes"] == sum(park_bench.sizes(64 * MIB))
     assert document["link_to_host_gb_per_s"] == 55
-    assert [one["method"] for one in document["rows"]] == ["interlace", "cumem"]
+    assert [one["method"] for one in document["rows"]] == methods
+    assert [one["prepare_s"] for one in document["rows"]] == [None, 1.25, None]
+    seconds = [one["second_process_first_park_s"] for one in document["rows"]]
+    assert seconds == [0.5, None, None]
     assert document["left_out"] == {
         "interlace-gpu": "PyTorch finds one GPU",
         "torch_memory_saver": "it is not installed",
     }
     assert "torch_memory_saver is left out: it is not installed." in ran.out
-    assert "1 tensors wrong." in ran.out
+    assert "2 tensors wrong." in ran.out
+    assert "interlace: the first park of a second process took 0.500 s, 0.00 GB/s." in ran.out
+    assert (
+        "interlace-prepared: before the first park, prepare_park page-locked the memory in 1.250 s."
+        in " ".join(ran.out.split())
+    )
     assert re.search(r"^interlace +1\.0+ +0\.00 +0\.50* +", ran.out, re.MULTILINE)
 
 
@@ -115,7 +133,7 @@ def test_a_process_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--methods", "a"], "--methods a: give some of interlace, interlace-gpu, cumem, "),
+        (["--methods", "a"], "--methods a: give some of interlace, interlace-prepared, "),
         (["--methods", "cumem,cumem"], "each at most once"),
         (["--bytes", "1M"], "--bytes"),
         (["--limit", "0"], "--limit 0"),

@@ -77,6 +77,14 @@ def test_tensors_of_nested_pools_and_two_gpus_come_back(answers: dict[str, Any])
 
 
 @needs_compiler
+def test_host_memory_is_prepared(answers: dict[str, Any]) -> None:
+    found = answers["torch"]
+    assert found["prepared"] == SLAB
+    assert found["both prepared"] == 2 * SLAB
+    assert found["locked after preparing"] == 0
+
+
+@needs_compiler
 def test_tensors_name_their_pools(answers: dict[str, Any]) -> None:
     found = answers["torch"]
     assert found["again"] == 0  # the first attempt already made the page-locked memory
@@ -116,6 +124,8 @@ def test_bad_use_is_refused(answers: dict[str, Any]) -> None:
         "control characters",
         "control characters": "UserError: '\\x1b[2J' cannot be the name of a pool; give a "
         "text without control characters",
+        "empty prepared": "UserError: there is no pool 'else'; there are: cache, weights",
+        "prepare parked": "UserError: pool 'weights' is parked already",
         "no place": "UserError: to='disk': give host, drop, or another GPU such as gpu:1",
         "own GPU": "UserError: pool 'weights' has memory on GPU 1 itself; park it elsewhere",
         "no tensors": "UserError: no tensor is given",

@@ -30,11 +30,27 @@ def _head(results: ParkResults) -> str:
     )
 
 
+def _notes(row: ParkRow) -> list[str]:
+    notes = []
+    if row.prepare_s is not None:
+        notes.append(
+            f"{row.method}: before the first park, prepare_park page-locked the memory in "
+            f"{row.prepare_s:.3f} s."
+        )
+    if (again := row.second_process_first_park_s) is not None:
+        notes.append(
+            f"{row.method}: the first park of a second process took {again:.3f} s, "
+            f"{1e-9 * row.bytes / again:.2f} GB/s."
+        )
+    return notes
+
+
 def _foot(results: ParkResults) -> list[str]:
     rows = results.rows
     foot = [
         "first park: the first park of the process, which page-locks memory; park, resume: the "
         f"medians of {results.repeats} later cycles.",
+        *(note for row in rows for note in _notes(row)),
         f"One copy of page-locked memory reaches {results.link_to_host_gb_per_s:.2f} GB/s to the "
         f"host and {results.link_to_gpu_gb_per_s:.2f} GB/s to the GPU.",
         *(f"{name} is left out: {why}." for name, why in results.left_out.items()),

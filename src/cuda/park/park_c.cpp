@@ -106,6 +106,13 @@ interlace_result interlace_pool_free(void* memory) {
   return interlace::parked([&] { interlace::pools().free(interlace::address_of(memory)); });
 }
 
+interlace_result interlace_pool_prepare(const char* pool, uint64_t* locked_bytes) {
+  return interlace::parked([&] {
+    const std::uint64_t locked = interlace::pools().prepare(interlace::name_of(pool));
+    if (locked_bytes != nullptr) *locked_bytes = locked;
+  });
+}
+
 interlace_result interlace_pool_park(const char* pool, int place, int keep_pool,
                                      void* const* without_contents, size_t count,
                                      interlace_park_report* report) {

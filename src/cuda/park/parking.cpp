@@ -17,6 +17,8 @@ namespace {
 
 // With this many threads, page-locking is as fast as the link. More threads do not help.
 constexpr unsigned most_threads = 16;
+// Memory is prepared beside the program's own work, so by this share of the threads.
+constexpr unsigned prepare_share = 4;
 // The driver's results from `capture_errors` to `last_capture_error` are errors of a capture.
 constexpr int capture_errors = 900;
 constexpr int last_capture_error = 908;
@@ -397,12 +399,67 @@ std::uint64_t parking::idle_host_bytes() {
   return sum;
 }
 
+// Makes a preparation end after its current slab. No preparation can begin while the caller holds
+// the lock.
+std::unique_lock<std::mutex> parking::end_preparing() {
+  ++wait_for_preparing_;
+  std::unique_lock lock(preparing_mutex_);
+  --wait_for_preparing_;
+  return lock;
+}
+
+void parking::check_available(const std::string& what, std::uint64_t missing) {
+  if (!options_.available_bytes || missing == 0) return;
+  const auto available = options_.available_bytes();
+  if (available && missing > *available)
+    throw out_of_host_memory("parking " + what + " needs " + std::to_string(missing) +
+                             " bytes of host memory, and " + std::to_string(*available) +
+                             " are available");
+}
+
+std::uint64_t parking::prepare(const std::string& name) {
+  const auto of = find(name);
+  std::uint64_t bytes = 0;
+  CUctx_st* context = nullptr;
+  {
+    const std::lock_guard lock(of->mutex);
+    if (of->parked) throw usage_error(quoted(name) + " is parked already");
+    for (const auto& [address, one] : of->allocations) {
+      bytes += one.memory->bytes();
+      context = one.gpu->context;
+    }
+  }
+  if (bytes == 0) return 0;
+  const std::lock_guard one_at_a_time(preparing_mutex_);
+  std::size_t missing = 0;
+  {
+    const std::lock_guard lock(idle_mutex_);
+    prepared_[name] = (bytes + options_.slab_bytes - 1) / options_.slab_bytes;
+    for (const auto& [pool, slabs] : prepared_) missing += slabs;
+    missing -= std::min(missing, idle_.size());
+  }
+  check_available(quoted(name), missing * options_.slab_bytes);
+  if (missing == 0) return 0;
+  const unsigned threads = std::max(options_.threads / prepare_share, 1U);
+  page_locker locker(driver_, options_.slab_bytes, missing, threads);
+  const in_context on(driver_, context);
+  std::size_t made = 0;
+  for (; made < missing && wait_for_preparing_ == 0; ++made) {
+    page_locked slab = locker.next();
+    const std::lock_guard lock(idle_mutex_);
+    idle_.push_back(std::move(slab));
+  }
+  return made * options_.slab_bytes;
+}
+
 void parking::free_idle_host_memory() {
   sweep();
+  const auto none_is_made = end_preparing();
   std::vector<page_locked> taken;
   {
     const std::lock_guard lock(idle_mutex_);
     taken.swap(idle_);
+    prepared_.clear();
   }
   clear(taken);
 }
@@ -474,16 +531,14 @@ std::uint64_t parking::store(const std::string& what, transfer& copies,
                              const std::function<bool()>& needed) {
   if (copies.empty()) return 0;
   const std::size_t count = (copies.bytes() + options_.slab_bytes - 1) / options_.slab_bytes;
-  slabs = take_idle(count);
+  {
+    const auto none_is_made = end_preparing();
+    slabs = take_idle(count);
+  }
   const std::size_t ready = slabs.size();
   const std::uint64_t missing = (count - ready) * options_.slab_bytes;
   try {
-    const auto available =
-        options_.available_bytes && missing != 0 ? options_.available_bytes() : std::nullopt;
-    if (available && missing > *available)
-      throw out_of_host_memory("parking " + what + " needs " + std::to_string(missing) +
-                               " bytes of host memory, and " + std::to_string(*available) +
-                               " are available");
+    check_available(what, missing);
     slabs.resize(count);
     std::exception_ptr error;
     try {
@@ -622,6 +677,10 @@ park_report parking::park(const std::string& name, const park_request& how) {
   }
   for (auto& [address, one] : of->allocations) one.memory->release();
   of->parked = true;
+  {
+    const std::lock_guard all(idle_mutex_);
+    prepared_.erase(name);
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return report;
 }

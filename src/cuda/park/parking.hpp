@@ -1,6 +1,7 @@
 // Pools of GPU memory whose contents can leave the GPU and come back to the same addresses.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -82,6 +83,11 @@ class parking {
   // function throws, the memory is still allocated.
   void free(device_address address);
 
+  // Page-locks as much memory as the contents of all pools need for which this function was called
+  // since they were parked last. The next parks then need not lock memory. A park ends this
+  // function early, and locks the rest itself. Returns the number of bytes that were locked. If the
+  // function throws, the memory that was locked so far is kept for later parks.
+  std::uint64_t prepare(const std::string& name);
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
   // memory. If the function throws, either nothing has changed, or the message says that `resume`
   // must be called.
@@ -136,6 +142,8 @@ class parking {
   void end_parking(pool& of);
 
   std::vector<page_locked> take_idle(std::size_t most);
+  void check_available(const std::string& what, std::uint64_t missing);
+  std::unique_lock<std::mutex> end_preparing();
   void keep(std::vector<page_locked>& slabs);
   void clear(std::vector<page_locked>& slabs) noexcept;
   void give_back(std::unique_ptr<elastic_memory> memory);
@@ -152,8 +160,11 @@ class parking {
   std::map<std::string, std::shared_ptr<pool>> pools_;
   std::map<device_address, owner> owners_;  // the key is the first address of an allocation
   std::map<int, std::unique_ptr<gpu_state>> gpus_;
-  std::mutex idle_mutex_;  // guards the following members
+  std::mutex preparing_mutex_;              // locked while memory is page-locked in advance
+  std::atomic<int> wait_for_preparing_{0};  // number of threads that wait for preparing_mutex_
+  std::mutex idle_mutex_;                   // guards the following members
   std::vector<page_locked> idle_;
+  std::map<std::string, std::size_t> prepared_;  // for each prepared pool, the slabs that it needs
   // Memory that could not be given back yet, because copies may still use it or because unmapping
   // failed.
   std::vector<page_locked> left_slabs_;

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/fake_driver.hpp"
@@ -215,6 +216,74 @@ TEST(parking, page_locked_memory_goes_from_pool_to_pool) {
   EXPECT_TRUE(world::intact(one) && world::intact(other));
 }
 
+TEST(parking, prepared_memory_makes_the_next_park_lock_none) {
+  world w(31);
+  w.parking.make_pool("a");
+  w.parking.make_pool("b");
+  EXPECT_EQ(w.parking.prepare("a"), 0U);  // an empty pool needs nothing
+  const block one = w.allocate("a", 0, 50'000);
+  const block other = w.allocate("b", 1, 40'960);
+  EXPECT_EQ(w.parking.prepare("a"), 4 * slab_bytes);
+  EXPECT_EQ(w.parking.prepare("a"), 0U);
+  EXPECT_EQ(w.parking.prepare("b"), 3 * slab_bytes);  // both pools can be parked at the same time
+  EXPECT_EQ(w.parking.idle_host_bytes(), 7 * slab_bytes);
+  EXPECT_EQ(w.parking.park("a", {}).locked_bytes, 0U);
+  EXPECT_EQ(message([&] { (void)w.parking.prepare("a"); }), "usage: pool 'a' is parked already");
+  EXPECT_EQ(w.parking.park("b", {}).locked_bytes, 0U);
+  EXPECT_EQ(w.driver.registrations(), 7U);
+  (void)w.parking.resume("a");
+  (void)w.parking.resume("b");
+  EXPECT_TRUE(world::intact(one) && world::intact(other));
+  EXPECT_EQ(w.parking.prepare("b"), 0U);  // the memory of the parks before is still there
+  w.parking.free_idle_host_memory();
+  EXPECT_EQ(w.parking.prepare("b"), 3 * slab_bytes);
+  EXPECT_EQ(w.driver.registrations(), 3U);
+}
+
+TEST(parking, a_preparation_that_fails_leaves_what_it_has_for_the_next_park) {
+  world w(32);
+  w.parking.make_pool("a");
+  const block one = w.allocate("a", 0, 160'000);
+  w.available = 100'000;
+  EXPECT_EQ(message([&] { (void)w.parking.prepare("a"); }),
+            "parking pool 'a' needs 163840 bytes of host memory, and 100000 are available");
+  EXPECT_EQ(w.driver.registrations(), 0U);
+  w.available.reset();
+  w.driver.fail("host_register", 3, 1'000);
+  w.driver.fail("allocate_host", 1, 1'000);
+  EXPECT_EQ(message([&] { (void)w.parking.prepare("a"); }), "cuMemHostAlloc failed: FAKE");
+  EXPECT_EQ(w.parking.idle_host_bytes(), 2 * slab_bytes);
+  w.driver.fail("host_register", 1, 0);
+  w.driver.fail("allocate_host", 1, 0);
+  EXPECT_EQ(w.parking.park("a", {}).locked_bytes, 8 * slab_bytes);
+  (void)w.parking.resume("a");
+  EXPECT_TRUE(world::intact(one));
+}
+
+// A park that begins during a preparation takes the memory that is ready, and locks only the rest.
+TEST(parking, a_park_ends_a_preparation) {
+  for (std::uint64_t seed = 33; seed < 73; ++seed) {
+    world w(seed);
+    w.parking.make_pool("a");
+    const block one = w.allocate("a", 0, 40 * slab_bytes);
+    std::uint64_t prepared = 0;
+    std::thread preparing([&] {
+      try {
+        prepared = w.parking.prepare("a");
+      } catch (const usage_error&) {  // the park came first
+      }
+    });
+    while (seed % 2 == 0 && w.parking.idle_host_bytes() == 0) std::this_thread::yield();
+    const auto parked = w.parking.park("a", {});
+    (void)w.parking.resume("a");
+    EXPECT_TRUE(world::intact(one));
+    preparing.join();
+    // A preparation that begins after the pool has resumed finds the memory of this park.
+    EXPECT_EQ(prepared + parked.locked_bytes, 40 * slab_bytes);
+    EXPECT_EQ(w.driver.registrations(), 40U);
+  }
+}
+
 TEST(parking, bad_use_is_refused_and_changes_nothing) {
   world w(6);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
@@ -338,7 +407,7 @@ TEST(parking, memory_that_cannot_be_unmapped_is_mapped_again) {
   w.driver.fail("map", 1, 1);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
             "cuMemUnmap failed: FAKE; 2 of 4 allocations of pool 'a' are parked and the rest is "
-            "not; resume it");
+            "not; resume the pool");
   EXPECT_TRUE(w.parking.facts("a").parked);
   (void)w.parking.resume("a");
   for (const block& one : all) EXPECT_TRUE(world::intact(one));
@@ -423,6 +492,7 @@ tortured torture(std::uint64_t seed, int cycles) {
         w.parking.free(one.blocks[at].address);
         one.blocks.erase(one.blocks.begin() + static_cast<std::ptrdiff_t>(at));
       }
+      if (random() % 4 == 0 && !w.parking.facts(one.name).parked) (void)w.parking.prepare(one.name);
       if (!w.parking.facts(one.name).parked) {
         one.dropped = false;
         const int to = random() % 3 == 0 ? 2 : random() % 6 == 0 ? park_nowhere : park_on_host;
