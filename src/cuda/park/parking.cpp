@@ -408,7 +408,7 @@ std::unique_lock<std::mutex> parking::end_preparing() {
   return lock;
 }
 
-void parking::check_available(const std::string& what, std::uint64_t missing) {
+void parking::check_available(const std::string& what, std::uint64_t missing) const {
   if (!options_.available_bytes || missing == 0) return;
   const auto available = options_.available_bytes();
   if (available && missing > *available)

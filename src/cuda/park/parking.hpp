@@ -142,7 +142,7 @@ class parking {
   void end_parking(pool& of);
 
   std::vector<page_locked> take_idle(std::size_t most);
-  void check_available(const std::string& what, std::uint64_t missing);
+  void check_available(const std::string& what, std::uint64_t missing) const;
   std::unique_lock<std::mutex> end_preparing();
   void keep(std::vector<page_locked>& slabs);
   void clear(std::vector<page_locked>& slabs) noexcept;
