@@ -120,7 +120,7 @@ std::uint32_t checking_observer::on_access(const kernel::access& a) {
       throw model_error("block " + std::to_string(block_) + " of device " +
                         std::to_string(device_) + " reads element " + std::to_string(a.element) +
                         " of region " + std::to_string(a.region) +
-                        ", which an earlier epoch stored and the last epoch did not");
+                        ", which an earlier epoch stored, but not the last epoch");
     }
     if (!r.state.receives(device_, a.element)) {
       throw model_error("block " + std::to_string(block_) + " of device " +

@@ -101,9 +101,9 @@ std::uint64_t copy_profile::least_bytes() const {
 std::vector<std::string> copy_profile::differences(const std::string& here, std::uint32_t gpus_here,
                                                    const std::string& driver_here) const {
   std::vector<std::string> found;
-  if (model != here) found.push_back("its GPUs are those of " + model + ", here of " + here);
+  if (model != here) found.push_back("its GPUs are of model " + model + ", here " + here);
   if (gpus != gpus_here)
-    found.push_back("its machine has " + std::to_string(gpus) + " GPUs, this one " +
+    found.push_back("its machine has " + std::to_string(gpus) + " GPUs, here " +
                     std::to_string(gpus_here));
   if (driver != driver_here) found.push_back("its driver is " + driver + ", here " + driver_here);
   return found;

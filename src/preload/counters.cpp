@@ -37,7 +37,7 @@ constexpr std::string_view names =
     "memory in several places\n"
     "memory that other GPUs cannot reach\n"
     "staging memory in use\n"
-    "context that is not a primary one\n"
+    "context that is not a primary context\n"
     "memory that the driver does not know\n"
     "switched off, or of no use\n"
     "batches that the driver moves as fast\n"

@@ -240,7 +240,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "give 1 to 16" in error_of(run, "info", trace, "--gpus", 17)
     assert "needs two files" in error_of(run, "convert", trace)
     assert "there is no format" in error_of(run, "info", trace, "--format", "csv")
-    assert "name another one with --component" in error_of(
+    assert "name another component with --component" in error_of(
         run, "info", trace, "--gpus", 1, "--component", "L9"
     )
     assert "is not a trace of Interlace" in error_of(run, "replay", trace, "-m", MACHINE)

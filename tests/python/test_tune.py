@@ -498,7 +498,7 @@ def test_a_profile_of_another_machine(
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
     assert configs(run, tmp_path, "--data", graph)[2] == []
     _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)
-    assert "its GPUs are those of Fake H200, here of Fake B200" in err
+    assert "its GPUs are of model Fake H200, here Fake B200" in err
     assert len(notes) == 1
     _, err, _ = configs(run, tmp_path, "--data", graph, "--machine", MACHINE, "--profile", file)
     assert f"it is of 4x Fake H200, this is {MACHINE}" in err

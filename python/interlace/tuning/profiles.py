@@ -66,9 +66,9 @@ class Machine(msgspec.Struct, frozen=True):
             return [f"it is of {self.name}, this is {other.name}"]
         found = []
         if self.key != other.key:
-            found.append(f"its GPUs are those of {self.key[1]}, here of {other.key[1]}")
+            found.append(f"its GPUs are of model {self.key[1]}, here {other.key[1]}")
         if self.gpus != other.gpus:
-            found.append(f"its machine has {self.gpus} GPUs, this one {other.gpus}")
+            found.append(f"its machine has {self.gpus} GPUs, here {other.gpus}")
         if self.driver != other.driver:
             found.append(f"its driver is {self.driver}, here {other.driver}")
         if self.cuda != other.cuda:

@@ -55,7 +55,7 @@ void tracked_mechanism::launch(recorder& to, region_launch l) {
   if (to.launched(device, l.region) != nullptr) {
     throw model_error("two launches of one epoch write region " + std::to_string(l.region) +
                       "; under " + kernel::mechanism_name(s.options.mechanism) +
-                      " an epoch takes one launch, so call exchange before the second");
+                      " an epoch takes one launch, so call exchange before the second launch");
   }
   k.tracked = &t;
   k.where.from = static_cast<const std::byte*>(s.buffers[device][s.parity ^ 1U]);

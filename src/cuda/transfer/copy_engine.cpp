@@ -326,7 +326,8 @@ void copy_engine::all_reduce(const all_reduce_call& what, CUstream_st* stream) {
     throw device_error("the driver does not tell whether the stream of an all-reduce is captured");
   if (!read_stream(on->gpus, call))
     throw usage_error(
-        "the stream of an all-reduce belongs to a context that is not a GPU's primary one");
+        "the stream of an all-reduce belongs to a context that is not the primary context of a "
+        "GPU");
   const std::vector<int> gpus = gpus_of_participants(on->gpus, what);
   copy_runner& runner = on->runner;
   for (const int gpu : gpus) runner.kernels().prepare(gpu);

@@ -112,7 +112,7 @@ std::optional<copy_result> copy_runner::run(copy_call& call) {
       used = streams_.run(program, call.where, caller);
       if (!used) {
         return_staging(call, nullptr);
-        accounts_.report("copies are direct while too many are under way");
+        accounts_.report("copies are direct while too many copies are under way");
         return std::nullopt;
       }
     }

@@ -89,7 +89,7 @@ nccl_communicators::nccl_communicators(const nccl_library& library, const std::v
   for (auto gpu = gpus.begin(); gpu != gpus.end(); ++gpu) {
     if (std::find(gpus.begin(), gpu, *gpu) == gpu) continue;
     throw usage_error("nccl needs a GPU for each device, but GPU " + std::to_string(*gpu) +
-                      " stands for several; use another mechanism");
+                      " stands for several devices; use another mechanism");
   }
   library_.check(library_.api().comm_init_all(communicators_.data(), static_cast<int>(gpus.size()),
                                               gpus.data()),

@@ -86,8 +86,8 @@ traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::st
     if (!file.empty()) map_file(file);
     shared_ = memory_ != nullptr && register_gpus(gpus);
     if (memory_ != nullptr && !shared_)
-      throw std::runtime_error("it has places for " + std::to_string(most_gpus) +
-                               " GPUs, which are taken; remove it");
+      throw std::runtime_error("all of its places for " + std::to_string(most_gpus) +
+                               " GPUs are taken; remove it");
   } catch (const std::runtime_error& error) {
     remark_ = "copies cannot avoid links that other processes use: " + file + ": " + error.what() +
               " (INTERLACE_COPY_TRAFFIC names another file)";

@@ -14,7 +14,7 @@ void tracked_mechanism::launch(const region_launch& l, streams& on) const {
   if (!s.tracked.insert(l.region).second) {
     throw model_error("two launches of one epoch write region " + std::to_string(l.region) +
                       "; under " + kernel::mechanism_name(how.mechanism) +
-                      " an epoch takes one launch, so call exchange before the second");
+                      " an epoch takes one launch, so call exchange before the second launch");
   }
   auto t = std::make_shared<simulation::tracked_launch>();
   t->chunks = kernel::cut_chunks(on.region(l.region), device);

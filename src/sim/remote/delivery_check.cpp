@@ -73,7 +73,7 @@ void delivery_check::compare() const {
     s.with_data.each_run([&, at = line, &state = s](std::uint32_t first, std::uint32_t bytes) {
       for (std::uint32_t b = first; b < first + bytes; ++b) {
         if (state.data[b] != byte_at(at + b)) {
-          throw model_error(where + " holds bytes that differ from those that arrived");
+          throw model_error(where + " holds bytes that differ from the bytes that arrived");
         }
       }
     });

@@ -128,7 +128,7 @@ void accel_sim::take(std::string_view line) {
     take_head(line.substr(1));
   } else if (line == "#BEGIN_TB") {
     if (place_ == place::head) begin_kernel();
-    if (place_ != place::between) fail("a block begins before the end of the one before it");
+    if (place_ != place::between) fail("a block begins before the end of the block before it");
     place_ = place::block;
     in_block_ = false;
   } else if (line[0] == '#' && line != "#END_TB") {
@@ -226,7 +226,7 @@ void accel_sim::begin_block(std::string_view indices) {
   }
   const std::uint64_t number = (std::uint64_t{z} * grid_[1] + y) * grid_[0] + x;
   if (number < next_block_) {
-    fail("block " + std::string(indices) + " comes after a later one; blocks must ascend");
+    fail("block " + std::string(indices) + " comes after a later block; blocks must ascend");
   }
   next_block_ = number + 1;
   in_block_ = true;

@@ -206,7 +206,7 @@ void mem_trace::end_kernel(context& c) {
   if (warps > (l.threads + width - 1) / width) {
     fail("a block of launch " + std::to_string(c.launch) + ", which begins in line " +
          std::to_string(c.first_line) + ", has accesses of " + std::to_string(warps) +
-         " warps, but it has only " + std::to_string((l.threads + width - 1) / width));
+         " warps, but the block has only " + std::to_string((l.threads + width - 1) / width));
   }
   if (c.last_task != no_dependence) l.after = {static_cast<std::uint32_t>(c.last_task)};
   c.last_task = tasks_++;

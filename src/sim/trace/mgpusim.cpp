@@ -139,7 +139,7 @@ void mgpusim::finish() {
   splitter_.finish([this](std::string_view line) { take(line); });
   if (accesses_ == 0) {
     fail("no component with " + shown(wanted_) +
-         " in its name has received an access up to here; name another one with --component");
+         " in its name has received an access up to here; name another component with --component");
   }
   for (auto& [name, c] : components_) flush(c);
   for (std::uint32_t g = 0; g < gpus_; ++g) {

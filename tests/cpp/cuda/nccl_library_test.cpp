@@ -240,11 +240,11 @@ TEST(nccl, says_what_a_library_lacks) {
 
 TEST(nccl, refuses_a_gpu_that_stands_twice) {
   const nccl_library library({FAKE_NCCL});
-  EXPECT_EQ(
-      message_of<usage_error>([&] {
-        const nccl_communicators c(library, {1, 2, 1});
-      }),
-      "nccl needs a GPU for each device, but GPU 1 stands for several; use another mechanism");
+  EXPECT_EQ(message_of<usage_error>([&] {
+              const nccl_communicators c(library, {1, 2, 1});
+            }),
+            "nccl needs a GPU for each device, but GPU 1 stands for several devices; use another "
+            "mechanism");
 }
 
 TEST(nccl, ends_the_group_that_it_began_and_says_what_failed) {

@@ -149,8 +149,8 @@ TEST(host_node, elements_that_an_epoch_left_out_are_stale) {
   EXPECT_EQ(message_of([&] {
               node.launch(1, read_at{node.view(r, 1), 3}, {1, 32, 0});
             }),
-            "block 0 of device 1 reads element 3 of region 0, which an earlier epoch stored and "
-            "the last epoch did not");
+            "block 0 of device 1 reads element 3 of region 0, which an earlier epoch stored, "
+            "but not the last epoch");
   EXPECT_THROW(node.set_front(r, std::vector<float>(11)), model_error);
 }
 

@@ -79,8 +79,8 @@ TEST(copy_profile, differences_are_named) {
   EXPECT_TRUE(read.differences("NVIDIA H200", 4, "580.1").empty());
   const auto found = read.differences("NVIDIA A100", 2, "590");
   ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0], "its GPUs are those of NVIDIA H200, here of NVIDIA A100");
-  EXPECT_EQ(found[1], "its machine has 4 GPUs, this one 2");
+  EXPECT_EQ(found[0], "its GPUs are of model NVIDIA H200, here NVIDIA A100");
+  EXPECT_EQ(found[1], "its machine has 4 GPUs, here 2");
   EXPECT_EQ(found[2], "its driver is 580.1, here 590");
 }
 

@@ -336,7 +336,8 @@ TEST(mem_trace, wrong_lines_are_named) {
             std::string::npos);
   std::string warps;
   for (int warp = 1; warp < 33; ++warp) warps += access_line(1, 5, "0,0,0", warp, "LDG.E", {a});
-  EXPECT_NE(of(warps).find("has accesses of 33 warps, but it has only 32"), std::string::npos);
+  EXPECT_NE(of(warps).find("has accesses of 33 warps, but the block has only 32"),
+            std::string::npos);
 }
 
 TEST(mem_trace, a_grid_that_is_not_stated_reaches_to_the_last_block_seen) {
