@@ -66,6 +66,8 @@
 //   L.reduce(reduced, i, v)                 adds to the region's element, or takes the minimum
 //   L.update(partitioned, i, v)             combines v with the element at its owner, by the next
 //                                           exchange at the latest; relaxed
+//   L.update_if(bool, partitioned, i, v)    updates the element if the condition holds; on GPUs
+//                                           faster than a branch around L.update
 //   L.compute(operations)                   executes these numbers of operations, by kind, after
 //                                           all earlier loads; takes time only if simulated
 //   L.compute(operation, n)                 executes n operations of one kind in the same way

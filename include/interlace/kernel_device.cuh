@@ -705,6 +705,13 @@ class lane {
   template <class T, combine Op, class I>
   __device__ __forceinline__ void update(const partitioned<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {
+    update_if(true, view, i, value);
+  }
+  // The same, if `really`. Lanes of a warp that call this function together, whether or not they
+  // have an update, pack faster than lanes that take a branch around `update`.
+  template <class T, combine Op, class I>
+  __device__ __forceinline__ void update_if(bool really, const partitioned<T, Op>& view, I i,
+                                            std::type_identity_t<T> value) const {
     const auto n = static_cast<std::uint64_t>(i);
     const std::uint32_t owner = view.owner(n);
     const std::uint64_t offset = n - view.boundaries[owner];
@@ -712,12 +719,13 @@ class lane {
       // A lane without an update of another device's element also takes this path, so that the
       // lanes of a warp stay together.
       if (view.queues.packet_bytes != 0) {
-        const bool packs = n < view.size && view.queues.packs(view.device, owner);
+        const bool packs = really && n < view.size && view.queues.packs(view.device, owner);
         place_.packets().template add<Op>(packs ? view.queues.bin(owner, offset) : no_bin + 0U,
                                           static_cast<std::uint32_t>(offset), value);
         if (packs) return;
       }
     }
+    if (!really) return;
     if (n >= view.size) {
       if (view.mistake != nullptr) note_mistake(view.mistake, n, place_.index());
       return;

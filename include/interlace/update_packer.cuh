@@ -140,37 +140,13 @@ class warp_packets {
   template <combine Op, class T>
   __device__ __forceinline__ void add(std::uint32_t bin, std::uint32_t offset, T value) const {
     const std::uint32_t active = __activemask();
-    const std::uint32_t own = 1U << threadIdx.x % 32;
-    // The lanes whose updates are not in a packet yet.
-    std::uint32_t rest = __ballot_sync(active, bin != no_bin);
+    const std::uint32_t rest = __ballot_sync(active, bin != no_bin);
     if (rest == 0) return;
-    const bool locks = active != whole_warp;
-    if (locks) lock(active);
-    while (rest != 0) {
-      const bool mine = (rest & own) != 0;
-      const std::uint32_t peers = __match_any_sync(active, mine ? bin : no_bin + 0U);
-      const std::uint32_t before = mine ? filled(bin) : 0;
-      const std::uint32_t slot = before + __popc(peers & (own - 1));
-      const std::uint32_t all = before + __popc(peers);
-      const bool fits = mine && slot < table_.capacity;
-      if (fits) {
-        unsigned char* p = packet(bin);
-        reinterpret_cast<T*>(p + update_queues::header_bytes)[slot] = value;
-        reinterpret_cast<std::uint32_t*>(p + table_.offsets_at)[slot] = offset;
-      }
-      __syncwarp(active);
-      const bool leads = mine && (peers & (own - 1)) == 0;
-      if (leads) filled(bin) = all < table_.capacity ? all : table_.capacity;
-      __syncwarp(active);
-      rest = __ballot_sync(active, mine && !fits);
-      std::uint32_t full = __ballot_sync(active, leads && all >= table_.capacity);
-      for (; full != 0; full &= full - 1) {
-        const std::uint32_t b = __shfl_sync(active, bin, __ffs(static_cast<int>(full)) - 1);
-        if (table_.queues.combines && makes_room<Op, T>(active, b)) continue;
-        send(active, b);
-      }
-    }
-    if (locks) unlock(active);
+    // If the compiler knows the mask, barriers and votes of the warp take a few clocks.
+    if (active == whole_warp)
+      add_together<Op>(whole_warp, rest, bin, offset, value);
+    else
+      add_by_some<Op>(*this, active, rest, bin, offset, value);
   }
 
   // Sends the packets that are not full. All lanes of the warp must call this function after the
@@ -194,6 +170,49 @@ class warp_packets {
   }
   __device__ __forceinline__ unsigned char* packet(std::uint32_t bin) const {
     return head_ + kernel::packing_head_bytes + bin * table_.queues.packet_bytes;
+  }
+
+  // The same if not all lanes of the warp call `add` together. It is not inlined, so that kernels
+  // have more registers.
+  template <combine Op, class T>
+  static __device__ __noinline__ void add_by_some(warp_packets by, std::uint32_t active,
+                                                  std::uint32_t rest, std::uint32_t bin,
+                                                  std::uint32_t offset, T value) {
+    by.lock(active);
+    by.add_together<Op>(active, rest, bin, offset, value);
+    by.unlock(active);
+  }
+
+  // The lanes in the mask `active` add their updates. `rest` has the lanes that have one.
+  template <combine Op, class T>
+  __device__ __forceinline__ void add_together(std::uint32_t active, std::uint32_t rest,
+                                               std::uint32_t bin, std::uint32_t offset,
+                                               T value) const {
+    const std::uint32_t own = 1U << threadIdx.x % 32;
+    while (rest != 0) {  // the lanes whose updates are not in a packet yet
+      const bool mine = (rest & own) != 0;
+      const std::uint32_t peers = __match_any_sync(active, mine ? bin : no_bin + 0U);
+      const std::uint32_t before = mine ? filled(bin) : 0;
+      const std::uint32_t slot = before + __popc(peers & (own - 1));
+      const std::uint32_t all = before + __popc(peers);
+      const bool fits = mine && slot < table_.capacity;
+      if (fits) {
+        unsigned char* p = packet(bin);
+        reinterpret_cast<T*>(p + update_queues::header_bytes)[slot] = value;
+        reinterpret_cast<std::uint32_t*>(p + table_.offsets_at)[slot] = offset;
+      }
+      __syncwarp(active);
+      const bool leads = mine && (peers & (own - 1)) == 0;
+      if (leads) filled(bin) = all < table_.capacity ? all : table_.capacity;
+      __syncwarp(active);
+      rest = __ballot_sync(active, mine && !fits);
+      std::uint32_t full = __ballot_sync(active, leads && all >= table_.capacity);
+      for (; full != 0; full &= full - 1) {
+        const std::uint32_t b = __shfl_sync(active, bin, __ffs(static_cast<int>(full)) - 1);
+        if (table_.queues.combines && makes_room<Op, T>(active, b)) continue;
+        send(active, b);
+      }
+    }
   }
 
   // Takes the lock. Acquires and releases at block scope.
@@ -301,6 +320,7 @@ class warp_packets {
       const bool there = k < count;
       const std::uint32_t offset = there ? offsets[k] : 0;
       std::uint32_t same = k;  // place of an earlier update of the same element
+#pragma unroll 4
       for (std::uint32_t j = 0; j < kept; ++j) {
         if (offsets[j] == offset) same = j;
       }

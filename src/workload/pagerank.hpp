@@ -127,8 +127,8 @@ struct rank_push {
     edges.each(
         block, [](const auto&, std::uint64_t) { return true; },
         [&](const auto& warp, std::uint64_t row) { return warp.load(contribution, row); },
-        [&](const auto& lane, const auto& e, float pushed) {
-          lane.update(sums, lane.load_index(edges.graph.columns, e), pushed);
+        [&](const auto& lane, std::uint32_t e, bool there, float pushed) {
+          lane.update_if(there, sums, lane.load_index(edges.graph.columns, e), pushed);
           lane.compute(operation::integer, 8 + 3 * sums.devices);
         });
   }

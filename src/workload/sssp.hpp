@@ -134,9 +134,9 @@ struct path_push {
     edges.each(
         block, [&](const auto& warp, std::uint64_t row) { return warp.load(frontier, row) != 0; },
         [&](const auto& warp, std::uint64_t row) { return warp.load(known, row); },
-        [&](const auto& lane, const auto& e, float length) {
-          lane.update(distance, lane.load_index(edges.graph.columns, e),
-                      length + lane.load(weights, e));
+        [&](const auto& lane, std::uint32_t e, bool there, float length) {
+          lane.update_if(there, distance, lane.load_index(edges.graph.columns, e),
+                         length + lane.load(weights, e));
           lane.compute({.fp32 = 1, .integer = 8 + 3 * distance.devices});
         });
   }

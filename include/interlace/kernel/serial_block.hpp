@@ -535,6 +535,13 @@ class serial_lane : public accessor<Observer> {
     combine_at<Op>(slot, i, value, access_kind::reduce, memory_space::reduced, site);
   }
 
+  // Updates an element, if `really`.
+  template <class T, combine Op, class I>
+  void update_if(bool really, const partitioned<T, Op>& view, const I& i,
+                 std::type_identity_t<T> value, site_id site = INTERLACE_SITE) const {
+    if (really) update(view, i, value, site);
+  }
+
   // Kernels must not call this function inside of warp.repeated.
   template <class T, combine Op, class I>
   void update(const partitioned<T, Op>& view, const I& i, std::type_identity_t<T> value,

@@ -27,7 +27,8 @@ struct push_edges {
   local<const std::uint32_t> rows;
 
   // Calls value(warp, vertex) for each piece whose vertex `active` accepts. Then calls
-  // update(lane, edge, value) for each edge of that piece.
+  // update(lane, edge, there, value) for each edge of that piece. All lanes of the warp make this
+  // call as often; for lanes without an edge, `there` is false and `edge` is any edge of the piece.
   template <class Block, class Active, class Value, class Update>
   INTERLACE_KERNEL void each(Block& block, const Active& active, const Value& value,
                              const Update& update) const {
@@ -41,8 +42,9 @@ struct push_edges {
         const std::uint32_t begin = warp.load(graph.offsets, piece);
         const std::uint32_t end = warp.load(graph.offsets, piece + 1);
         warp.each([&](auto lane) {
-          for (auto e : lane.range(begin + lane.in_warp(), end, block.warp_width())) {
-            update(lane, e, pushed);
+          for (auto first : lane.range(begin, end, block.warp_width())) {
+            const std::uint32_t e = first + lane.in_warp();
+            update(lane, e < end ? e : begin, e < end, pushed);
           }
         });
       }

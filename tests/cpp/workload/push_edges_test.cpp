@@ -26,7 +26,8 @@ struct count_visits {
     edges.each(
         block, [&](const auto& warp, std::uint64_t row) { return warp.load(active, row) != 0; },
         [&](const auto&, std::uint64_t row) { return static_cast<std::uint32_t>(row); },
-        [&](const auto& lane, const auto& e, std::uint32_t row) {
+        [&](const auto& lane, std::uint32_t e, bool there, std::uint32_t row) {
+          if (!there) return;
           lane.atomic_add(of_edges, e, 1U);
           lane.store(vertex_of, e, row);
         });
