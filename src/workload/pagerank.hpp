@@ -272,7 +272,7 @@ class pagerank_by_push {
         graph_(graph),
         boundaries_(options.boundaries),
         sums_(node.template create_partition<float, combine::add>(
-            with_queues_for_edges(std::move(options), graph.offsets))),
+            with_queues_for_edges(std::move(options), graph.offsets, graph.columns))),
         totals_(node.template create_reduction<double, combine::add>(2, 64)),
         damping_(damping) {
     for (std::uint32_t d = 0; d < node.devices(); ++d) {

@@ -271,7 +271,7 @@ class sssp_by_push {
         source_(source),
         boundaries_(options.boundaries),
         distance_(node.template create_partition<float, combine::min>(
-            with_queues_for_edges(std::move(options), graph.offsets))),
+            with_queues_for_edges(std::move(options), graph.offsets, graph.columns))),
         totals_(node.template create_reduction<double, combine::add>(1, 64)) {
     check(graph, source);
     for (std::uint32_t d = 0; d < node.devices(); ++d) {

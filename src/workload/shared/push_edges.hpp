@@ -52,9 +52,10 @@ struct push_edges {
   }
 
   // The grid for this device's part.
-  grid shape() const {
+  grid shape() const { return {blocks_of(graph.rows), threads, 0}; }
+  static std::uint64_t blocks_of(std::uint64_t pieces) {
     constexpr std::uint64_t each = threads / 32 * pieces_a_warp;
-    return {std::max<std::uint64_t>(1, (graph.rows + each - 1) / each), threads, 0};
+    return std::max<std::uint64_t>(1, (pieces + each - 1) / each);
   }
 
   template <class Node>
@@ -82,16 +83,33 @@ struct push_edges {
   }
 };
 
-// Gives each queue of update packets room for half of the edges of the device with the most edges.
-// With two devices and edges that go equally to both, each owner receives this many updates.
+// Gives each queue of update packets room for the most updates that a device has for an owner. Each
+// warp can leave a packet for each window that is not full.
 inline kernel::region_options with_queues_for_edges(kernel::region_options o,
-                                                    const std::uint64_t* offsets) {
-  std::uint64_t most = 0;
-  for (std::size_t d = 0; d + 1 < o.boundaries.size(); ++d) {
-    const std::uint64_t edges = offsets[o.boundaries[d + 1]] - offsets[o.boundaries[d]];
-    most = edges > most ? edges : most;
+                                                    const std::uint64_t* offsets,
+                                                    const std::uint32_t* columns) {
+  const std::vector<std::uint64_t>& cut = o.boundaries;
+  update_queues queues;
+  queues.packet_bytes = o.packet_bytes;
+  const std::uint64_t packet = queues.capacity(sizeof(float));
+  o.queued_updates = packet;
+  for (std::size_t d = 0; d + 1 < cut.size(); ++d) {
+    // The updates of the owners 0, 1, ... begin at 1. The last number is for columns that `place`
+    // or the caller refuses.
+    std::vector<std::uint64_t> updates(cut.size() + 1);
+    for (std::uint64_t e = offsets[cut[d]]; e < offsets[cut[d + 1]]; ++e)
+      ++updates[static_cast<std::size_t>(std::upper_bound(cut.begin(), cut.end(), columns[e]) -
+                                         cut.begin())];
+    if (o.update_windows == 1) updates[d + 1] = 0;  // a device does not pack its own updates
+    std::uint64_t pieces = 0;
+    for (std::uint64_t row = cut[d]; row < cut[d + 1]; ++row)
+      pieces +=
+          (offsets[row + 1] - offsets[row] + push_edges::most_edges - 1) / push_edges::most_edges;
+    const std::uint64_t warps = push_edges::blocks_of(pieces) * (push_edges::threads / 32);
+    for (const std::uint64_t u : updates)
+      o.queued_updates =
+          std::max(o.queued_updates, u + std::min(u, warps * o.update_windows) * (packet - 1));
   }
-  o.queued_updates = most / 2 + 4096;
   return o;
 }
 

@@ -89,5 +89,22 @@ TEST(push_edges, a_part_without_edges_has_no_piece) {
   });
 }
 
+TEST(push_edges, queues_have_room_for_the_edges_to_each_owner) {
+  // Device 0 has five edges to itself and two to device 1. Device 1 has four edges to device 0.
+  const std::vector<std::uint64_t> offsets{0, 4, 7, 11, 11};
+  const std::vector<std::uint32_t> columns{0, 1, 3, 0, 0, 1, 2, 0, 0, 1, 1};
+  kernel::region_options options;
+  options.boundaries = {0, 2, 4};
+  update_queues queues;
+  queues.packet_bytes = options.packet_bytes;
+  const std::uint64_t packet = queues.capacity(sizeof(float));
+  // Each of the 4 updates can be the first one of a packet.
+  EXPECT_EQ(workload::with_queues_for_edges(options, offsets.data(), columns.data()).queued_updates,
+            4 + 4 * (packet - 1));
+  options.update_windows = 2;  // updates of own elements are packed, too
+  EXPECT_EQ(workload::with_queues_for_edges(options, offsets.data(), columns.data()).queued_updates,
+            5 + 5 * (packet - 1));
+}
+
 }  // namespace
 }  // namespace interlace::push_edges_tests
