@@ -29,7 +29,7 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
                       " bytes are not possible; give a multiple of 128 from 128 to 4096");
   }
   const std::size_t devices = o.boundaries.size() - 1;
-  if (o.update_windows == 0 || o.update_windows > most_bins / devices) {
+  if (o.update_windows > most_bins / devices) {
     throw usage_error(std::to_string(o.update_windows) + " windows for each of " +
                       std::to_string(devices) + " parts are not possible; give 1 to " +
                       std::to_string(most_bins / devices) +
@@ -45,7 +45,30 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
   }
 }
 
+std::uint64_t largest_part(const region_options& o) {
+  std::uint64_t largest = 0;
+  for (std::size_t d = 0; d + 1 < o.boundaries.size(); ++d)
+    largest = std::max(largest, o.boundaries[d + 1] - o.boundaries[d]);
+  return largest;
+}
+
 }  // namespace
+
+std::uint32_t windows_in_cache(const region_options& options, std::uint32_t element_bytes,
+                               std::uint64_t cache_bytes) {
+  constexpr std::uint64_t most_bytes = 8192;  // of a warp's packets
+  const std::uint64_t part = largest_part(options);
+  if (cache_bytes == 0 || part * element_bytes <= cache_bytes) return 1;
+  const std::uint64_t devices = options.boundaries.size() - 1;
+  const std::uint64_t most =
+      std::min<std::uint64_t>(most_bins, most_bytes / options.packet_bytes) / devices;
+  const std::uint64_t window =
+      std::bit_floor(std::max<std::uint64_t>(cache_bytes / 2 / element_bytes, 1));
+  const std::uint64_t count = std::min((part + window - 1) / window, most);
+  // Windows that do not fit in the L2 gain little.
+  if (count < 2 || std::bit_ceil((part - 1) / count + 1) * element_bytes > cache_bytes) return 1;
+  return static_cast<std::uint32_t>(count);
+}
 
 region_state make_partition_state(region_options options, std::uint32_t element_bytes,
                                   combine operation, std::uint32_t devices) {
@@ -74,11 +97,11 @@ region_state make_partition_state(region_options options, std::uint32_t element_
   state.elements = options.boundaries.back();
   state.options = std::move(options);
   if (packs_updates(how)) {
-    std::uint64_t largest = 0;
-    for (std::uint32_t d = 0; d < devices; ++d) largest = std::max(largest, state.part_size(d));
+    const std::uint64_t largest = largest_part(state.options);
     const std::uint64_t updates =
         state.options.queued_updates == 0 ? largest : state.options.queued_updates;
-    const std::uint64_t window = std::bit_ceil((largest - 1) / state.options.update_windows + 1);
+    const std::uint64_t window =
+        std::bit_ceil((largest - 1) / std::max(state.options.update_windows, 1U) + 1);
     state.window_shift = static_cast<std::uint32_t>(std::countr_zero(window));
     state.update_windows = static_cast<std::uint32_t>(((largest - 1) >> state.window_shift) + 1);
     update_queues queues;

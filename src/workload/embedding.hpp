@@ -68,9 +68,10 @@ class embedding {
 
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("embedding adds a fixed number of batches");
-    constexpr std::uint64_t each = embedding_update::threads * embedding_update::numbers_a_lane;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const embedding_update k{node_.view(table_, d), rows_[d], gradients_[d], width_bits_};
+      const std::uint64_t each =
+          embedding_update::threads * items_a_lane(embedding_update::numbers_a_lane, k.table);
       node_.launch(d, k, {(gradients_[d].size + each - 1) / each, embedding_update::threads},
                    table_);
     }

@@ -56,9 +56,10 @@ class histogram {
 
   void enqueue_iteration(bool track_residual) {
     if (track_residual) throw usage_error("histogram counts a fixed number of times");
-    constexpr std::uint64_t each = histogram_count::threads * histogram_count::keys_a_lane;
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const histogram_count k{node_.view(bins_, d), keys_[d]};
+      const std::uint64_t each =
+          histogram_count::threads * items_a_lane(histogram_count::keys_a_lane, k.bins);
       node_.launch(d, k, {(keys_[d].size + each - 1) / each, histogram_count::threads}, bins_);
     }
     node_.exchange(bins_);

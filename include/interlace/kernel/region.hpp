@@ -99,9 +99,10 @@ struct region_options {
   // packets. 0 means the number of the owner's elements.
   std::uint64_t queued_updates = 0;
   bool combine_in_packets = true;  // whether updates of the same element are combined in a packet
-  // The number of windows of each part, at least 1. More windows need shared memory for more
-  // packets.
-  std::uint32_t update_windows = 1;
+  // The number of windows of each part. More windows need shared memory for more packets. 0 lets
+  // the node decide: a node of GPUs gives windows to parts that do not fit in the L2, and other
+  // nodes take one window.
+  std::uint32_t update_windows = 0;
   // For partitions on GPUs: whether run() throws model_error, with the device, block and lane, if a
   // kernel updated an element beyond the array. Other nodes always check. Without this option, GPUs
   // drop such an update without an error.

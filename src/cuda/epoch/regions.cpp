@@ -1,9 +1,12 @@
 #include "cuda/epoch/regions.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "cuda/mechanism/mechanisms.hpp"
+#include "interlace/cuda/check.hpp"
 #include "interlace/kernel/partition.hpp"
 
 namespace interlace::cuda {
@@ -36,6 +39,17 @@ std::uint32_t node_regions::add_partition(kernel::region_options o, std::uint32_
                                           combine operation, kernel::number_type type) {
   const auto id = static_cast<std::uint32_t>(states_.size());
   node_mechanism& how = find_mechanism(o.mechanism);
+  if (o.update_windows == 0 && gpus_.count() > 1) {
+    // Devices that share a GPU also share its L2.
+    std::uint64_t cache = std::numeric_limits<std::uint64_t>::max();
+    for (std::uint32_t d = 0; d < gpus_.count(); ++d) {
+      int bytes = 0;
+      INTERLACE_CUDA_CHECK(
+          cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, gpus_.ordinal(d)));
+      cache = std::min(cache, static_cast<std::uint64_t>(bytes) / gpus_.sharers(d));
+    }
+    o.update_windows = kernel::windows_in_cache(o, element_bytes, cache);
+  }
   kernel::region_state state =
       kernel::make_partition_state(std::move(o), element_bytes, operation, gpus_.count());
   for (std::uint32_t d = 0; d < gpus_.count(); ++d) {

@@ -37,6 +37,13 @@ inline kernel::region_options with_queues(kernel::region_options o, std::uint64_
   return o;
 }
 
+// The number of items of a lane. With windows, a warp fills many packets. The warp then gets more
+// items, so that most of its packets are full.
+template <class T, combine Op>
+std::uint64_t items_a_lane(std::uint64_t usual, const partitioned<T, Op>& view) {
+  return view.queues.windows == 1 ? usual : 4 * usual;
+}
+
 // Returns an array of all elements. Elements of other devices are 0.
 template <class T>
 std::vector<float> values_of_part(const std::vector<T>& part, std::uint64_t first,

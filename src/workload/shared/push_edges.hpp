@@ -107,8 +107,8 @@ inline kernel::region_options with_queues_for_edges(kernel::region_options o,
           (offsets[row + 1] - offsets[row] + push_edges::most_edges - 1) / push_edges::most_edges;
     const std::uint64_t warps = push_edges::blocks_of(pieces) * (push_edges::threads / 32);
     for (const std::uint64_t u : updates)
-      o.queued_updates =
-          std::max(o.queued_updates, u + std::min(u, warps * o.update_windows) * (packet - 1));
+      o.queued_updates = std::max(
+          o.queued_updates, u + std::min(u, warps * std::max(o.update_windows, 1U)) * (packet - 1));
   }
   return o;
 }

@@ -42,7 +42,7 @@ void check(std::uint32_t devices, std::uint32_t width, std::uint64_t size, std::
     const kernel::mechanism_row& row = kernel::row_of(how);
     if (Op == combine::store && row.updates_partials) return;
     // Mechanisms that do not pack updates ignore these options.
-    if ((options.queued_updates != 0 || options.update_windows != 1) && !row.packs_updates) return;
+    if ((options.queued_updates != 0 || options.update_windows > 1) && !row.packs_updates) return;
     const scattered_updates<T, Op> made(devices, size, count, 3);
     options.mechanism = how;
     for (const bool by_warps : {false, true}) {
@@ -122,9 +122,22 @@ TEST(partition, windows_have_powers_of_2) {
   EXPECT_EQ(windows(1000, 2, 1), 1U);
   EXPECT_EQ(windows(1000, 2, 5), 4U);  // windows of 256 elements
   EXPECT_EQ(windows(3, 2, 15), 3U);
-  // This needs 32 packets for each warp, which is too many.
-  EXPECT_THROW(windows(1000, 4, 8), usage_error);
-  EXPECT_THROW(windows(1000, 4, 0), usage_error);
+  EXPECT_THROW(windows(1000, 4, 8), usage_error);  // 32 packets for each warp are too many
+  EXPECT_EQ(windows(1000, 4, 0), 1U);
+}
+
+TEST(partition, windows_fit_in_half_of_the_cache) {
+  const auto windows = [](std::uint64_t elements, std::uint32_t devices, std::uint64_t cache) {
+    kernel::region_options o;
+    for (std::uint32_t d = 0; d <= devices; ++d) o.boundaries.push_back(elements * d);
+    return kernel::windows_in_cache(o, 8, cache);
+  };
+  EXPECT_EQ(windows(1024, 2, 8192), 1U);
+  EXPECT_EQ(windows(1025, 2, 8192), 3U);  // windows of 512 elements
+  EXPECT_EQ(windows(4000, 2, 8192), 8U);  // a warp's 16 packets take 8 KiB
+  EXPECT_EQ(windows(4000, 4, 8192), 4U);  // windows of 1024 elements need the whole cache
+  EXPECT_EQ(windows(5000, 4, 8192), 1U);
+  EXPECT_EQ(windows(9000, 2, 0), 1U);  // the cache is unknown
 }
 
 TEST(partition, packets_that_do_not_fit_a_block_are_refused) {
