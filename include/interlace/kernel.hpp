@@ -394,8 +394,9 @@ struct partitioned {
 
   // The device that owns element i.
   INTERLACE_HOST_DEVICE std::uint32_t owner(std::uint64_t i) const {
-    std::uint32_t d = 0;
-    for (std::uint32_t k = 1; k < devices; ++k) d += i >= boundaries[k] ? 1 : 0;
+    // With two devices, nothing of the loop is left.
+    std::uint32_t d = devices > 1 && i >= boundaries[1] ? 1 : 0;
+    for (std::uint32_t k = 2; k < devices; ++k) d += i >= boundaries[k] ? 1 : 0;
     return d;
   }
 };

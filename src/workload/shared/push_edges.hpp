@@ -34,13 +34,24 @@ struct push_edges {
                              const Update& update) const {
     const std::uint64_t warps = block.threads() / block.warp_width();
     block.each_warp([&](auto warp) {
-      for (std::uint64_t piece = block.index() * warps + warp.index(); piece < graph.rows;
-           piece += block.count() * warps) {
-        const std::uint64_t row = warp.load(rows, piece);
+      std::uint64_t piece = block.index() * warps + warp.index();
+      if (piece >= graph.rows) return;
+      std::uint32_t next_row = warp.load(rows, piece);
+      std::uint32_t next_begin = warp.load(graph.offsets, piece);
+      std::uint32_t next_end = warp.load(graph.offsets, piece + 1);
+      for (; piece < graph.rows; piece += block.count() * warps) {
+        const std::uint64_t row = next_row;
+        const std::uint32_t begin = next_begin;
+        const std::uint32_t end = next_end;
+        // The warp loads its next piece while it works on this one.
+        const std::uint64_t after = piece + block.count() * warps;
+        if (after < graph.rows) {
+          next_row = warp.load(rows, after);
+          next_begin = warp.load(graph.offsets, after);
+          next_end = warp.load(graph.offsets, after + 1);
+        }
         if (!active(warp, row)) continue;
         const auto pushed = value(warp, row);
-        const std::uint32_t begin = warp.load(graph.offsets, piece);
-        const std::uint32_t end = warp.load(graph.offsets, piece + 1);
         warp.each([&](auto lane) {
           for (auto first : lane.range(begin, end, block.warp_width())) {
             const std::uint32_t e = first + lane.in_warp();

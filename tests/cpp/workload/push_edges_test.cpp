@@ -95,6 +95,7 @@ TEST(push_edges, queues_have_room_for_the_edges_to_each_owner) {
   const std::vector<std::uint32_t> columns{0, 1, 3, 0, 0, 1, 2, 0, 0, 1, 1};
   kernel::region_options options;
   options.boundaries = {0, 2, 4};
+  options.update_windows = 1;
   update_queues queues;
   queues.packet_bytes = options.packet_bytes;
   const std::uint64_t packet = queues.capacity(sizeof(float));
