@@ -147,6 +147,7 @@ def park() -> tuple[Check, Check]:
         return one.is_all(1) and two.is_all(2)
 
     def act() -> None:
+        interlace.prepare_park("weights", wait=True)
         for to in ("host", "gpu:1"):
             interlace.park("weights", to=to)
             interlace.resume("weights")
