@@ -27,6 +27,7 @@ SHOWN = {
 KERNELS = {"compute": "products of matrices", "memory": "reads and writes of memory"}
 PARKED = {
     "interlace": "`interlace.park`, `resume`",
+    "interlace-prepared": "`interlace.park`, `resume`, after `prepare_park`",
     "interlace-gpu": "`interlace.park` to another GPU",
     "cumem": "replica of vLLM's sleep mode",
     "torch_memory_saver": "`torch_memory_saver`",
@@ -147,6 +148,9 @@ def park() -> Iterator[str]:
             )
             words = " | ".join(f"{one:.1f}" for one in rates)
             yield f"| {PARKED[row['method']]} | {total:.1f} GB | {words} |"
+            if (again := row.get("second_process_first_park_s")) is not None:
+                first = f"{total / again:.1f}"
+                yield f"| `interlace.park` in a second process | {total:.1f} GB | {first} | | | |"
         link = (found["link_to_host_gb_per_s"], found["link_to_gpu_gb_per_s"])
         cells = f"{link[0]:.1f} | | {link[1]:.1f}"
         yield f"| one copy of page-locked memory | {2**30 * 1e-9:.1f} GB | | {cells} |"

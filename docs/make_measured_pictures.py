@@ -34,6 +34,7 @@ METHODS = {
 BATCHES = ((512, 16384), (4096, 4096), (16384, 4096), (65536, 4096), (1048576, 256))
 PARKED = {
     "interlace": "interlace.park, resume",
+    "interlace-prepared": "after prepare_park",
     "cumem": "replica of vLLM's sleep mode",
     "torch_memory_saver": "torch_memory_saver",
 }
