@@ -1,4 +1,4 @@
-"""Tests configurations of mechanisms: their names, and the configurations that are tried."""
+"""Tests configurations of mechanisms: their names, and which configurations are tried."""
 
 from __future__ import annotations
 
@@ -74,12 +74,13 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
 @pytest.mark.parametrize(
     ("part", "polled", "copied"),
     [
-        # there are 400 chunks of 256 KiB, which are too many to wait for
+        # There are 400 chunks of 256 KiB. These are too many to wait for.
         (100 * MIB, CHUNKS, CHUNKS[2:]),
         (60 * MIB, CHUNKS, CHUNKS[1:]),
         (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
         (MIB, CHUNKS, CHUNKS[1:]),  # chunks grow and shrink, so chunks of 4 MiB still cut the part
-        (128 * KIB, CHUNKS[:3], CHUNKS[1:3]),  # 4 MiB would be the same as 1 MiB
+        # Chunks of 4 MiB would be the same as chunks of 1 MiB.
+        (128 * KIB, CHUNKS[:3], CHUNKS[1:3]),
         (32 * KIB, CHUNKS[:2], CHUNKS[1:2]),
         (8 * KIB, CHUNKS[:1], CHUNKS[1:2]),
         (4, CHUNKS[:1], CHUNKS[1:2]),
@@ -88,7 +89,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
             8 * GIB,
             CHUNKS,
             CHUNKS[3:],
-        ),  # there are too many chunks in any case, and the node reports this
+        ),  # even the largest chunks are too many, and the node reports this
     ],
 )
 def test_no_chunk_is_tried_twice(
@@ -106,7 +107,7 @@ def test_agents_also_copy_in_bulk() -> None:
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
     bulk = [
         Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)
-    ]  # only the sizes that fit are left
+    ]  # only the sizes that fit in shared memory are left
     assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
     assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [

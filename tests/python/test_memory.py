@@ -1,5 +1,5 @@
-"""Tests the memory that a process may use: limits of the machine, of control groups and of
-ulimit.
+"""Tests how much memory a process may use. The limits are those of the machine, of control groups,
+and of ulimit.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ def test_the_least_limit_of_a_group_and_those_above_counts(groups: Path) -> None
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert memory.memory_bytes() == machine
     (groups / "own").write_text("0::/slice/job\n")
-    assert memory.memory_bytes() == machine  # this control group has no files
+    assert memory.memory_bytes() == machine  # because this control group has no files
     _limit(groups / "sys/slice/job/memory.max", "max")
     assert memory.memory_bytes() == machine
     _limit(groups / "sys/slice/memory.max", GIB)
     assert memory.memory_bytes() == GIB
     _limit(groups / "sys/slice/job/memory.max", GIB // 2)
     assert memory.memory_bytes() == GIB // 2
-    # Inside a container, the container's own control group is the root.
+    # Inside a container, the control group of the container is the root.
     _limit(groups / "sys/memory.max", GIB // 4)
     (groups / "own").write_text("0::/not/seen/from/here\n")
     assert memory.memory_bytes() == GIB // 4

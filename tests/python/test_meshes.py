@@ -1,4 +1,4 @@
-"""Tests matrices of meshes against a construction entry by entry."""
+"""Compares matrices of meshes with matrices that the test builds entry by entry."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_ratings_have_the_pattern_and_follow_the_seed() -> None:
     assert (first.users.values != other.users.values).any()
     assert first.users.values.min() >= 0.5
     assert first.users.values.max() <= 5.5
-    # each rating is the same in both orders, by user and by item
+    # Each rating has the same value in both orders, by user and by item.
     user, item = 7, 11
     by_user = first.users.offsets[user] + np.flatnonzero(
         first.users.others[first.users.offsets[user] : first.users.offsets[user + 1]] == item

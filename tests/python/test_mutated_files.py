@@ -1,7 +1,7 @@
-"""Tests machine and sweep files that are changed at random, from fixed seeds.
+"""Tests random changes of machine files and sweep files, with fixed seeds.
 
-Each file is either read or refused with one sentence. tests/fuzz/fuzz_files.py does the same for as
-long as its user wants.
+Each file must be read, or refused with one sentence. tests/fuzz/fuzz_files.py makes the same test
+for as long as its user wants.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tests programs outside of the source tree.
 
-Public headers compile alone. The example of docs/how-to/kernels.md is built with installed files
-only, in both ways that the page shows.
+Each public header must compile alone. The example of docs/how-to/kernels.md is built only with
+installed files, in both ways that the page shows.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_what_is_installed_is_what_the_tree_has() -> None:
 
 @needs_library
 def test_each_public_header_compiles_alone() -> None:
-    """Compile each header with g++, in two copies, because a program may include a header twice."""
+    """Compile two copies of each header with g++, because a program may include a header twice."""
 
     def compiled(header: str) -> None:
         run(

@@ -1,6 +1,7 @@
-"""Tests docs/example/overlap_torch.py: the stand-in finds a step that the example leaves out.
+"""Tests docs/example/overlap_torch.py with a stand-in for GPUs.
 
-If there are GPUs, the example itself runs on them.
+If a step of the example is removed, the stand-in must find the error. If there are GPUs, the
+example itself runs on them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tests wrong input of PageRank. It also has stand-ins for results, which other tests use."""
+"""Tests wrong input of PageRank. Other tests use the stand-in for its results in this file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from interlace.data import graphs
 from interlace.model.mechanisms import UPDATE_DEFAULTS
 from study_helpers import MACHINE, Run
 
-TINY = ("--rmat", 8, "--iterations", 3)  # tests of every workload use this small run
+TINY = ("--rmat", 8, "--iterations", 3)  # the tests of all workloads use this small run
 
 
 def faked(
@@ -28,7 +28,7 @@ def faked(
     kernel: str,
     subscribe: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert kernel in ("balanced", "warp-per-row")
     assert subscribe in ("all", "needed")
     for array, kind in ((offsets, np.uint64), (columns, np.uint32), (out_degree, np.uint32)):

@@ -1,4 +1,4 @@
-"""Tests `interlace bench park` without GPUs: its measurements, its output and its file."""
+"""Tests `interlace bench park` without GPUs: its measurements, its output and its results file."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     text = html.read_text()
     assert "Parked memory, by method" in text
     assert '"name":"first park"' in text
-    assert text.count("<tr") == 4  # the header, and a row for each method
+    assert text.count("<tr") == 4  # one row for the header, and one for each method
     methods = ["interlace", "interlace-prepared", "cumem"]
     assert calls == [(methods[0], 3), (methods[0], 1), (methods[1], 3), (methods[2], 3)]
     document = json.loads(out.read_text())

@@ -1,6 +1,6 @@
 """Tests parked memory.
 
-The tests use the installed package over the stand-in driver, whose GPUs have host memory, and
+The tests use the installed package with the stand-in driver, whose GPUs are host memory, and with
 stand-ins for PyTorch and CuPy.
 """
 
@@ -87,7 +87,7 @@ def test_host_memory_is_prepared(answers: dict[str, Any]) -> None:
 @needs_compiler
 def test_tensors_name_their_pools(answers: dict[str, Any]) -> None:
     found = answers["torch"]
-    assert found["again"] == 0  # the first attempt already made the page-locked memory
+    assert found["again"] == 0  # because the first attempt has already made the page-locked memory
     assert found["both parked"] == [True, True]
     assert found["both resumed"] == [True] * 4
 
@@ -104,7 +104,7 @@ def test_contents_go_to_another_gpu_or_are_dropped(answers: dict[str, Any]) -> N
 def test_segments_that_no_tensor_uses_are_not_copied(answers: dict[str, Any]) -> None:
     found = answers["torch"]
     assert found["without the free segment"] == 4 * MIB
-    # keep_pool=False gave one slab back to the system; the other pool's slab remains
+    # keep_pool=False gave one slab back to the system. The slab of the other pool remains.
     assert found["without tensors"] == [True, SLAB, True]
     assert found["freed"] == [0, 0]
 

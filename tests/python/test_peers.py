@@ -1,4 +1,4 @@
-"""Tests measurements of other libraries: when they run, and what is printed if they cannot run."""
+"""Tests measurements of other libraries: when they run, and what is printed if they cannot."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ JACOBI = ("study", "jacobi", "--rows", 1 << 12, "--gpus", 2, "-n", 1)
 
 @pytest.fixture(autouse=True)
 def no_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Act as if none of the Python packages with libraries is installed."""
+    """Act as if no Python package with one of the libraries is installed."""
     monkeypatch.setattr(peers, "package_files", lambda *_: [])
 
 
@@ -83,7 +83,7 @@ def test_nccl_stands_in_the_table_where_it_is(run: Run, cuda: FakeCuda, tmp_path
     assert names(document) == [*RUN_BY_GPUS, NCCL, INFINITE_BANDWIDTH]
     assert document["machine"][NCCL] == "2.28.9"
     row = next(row for row in document["rows"] if row["mechanism"] == NCCL)
-    assert row["config"]["variant"] == "broadcast"  # the fastest hint of the fake
+    assert row["config"]["variant"] == "broadcast"  # the fastest collective of the fake
     assert row["config"]["tried"] == [{"variant": name} for name in COLLECTIVES]
     others = [c["config"]["variant"] for c in document["candidates"] if c["mechanism"] == NCCL]
     assert sorted(others) == ["all-gather", "send-receive"]
@@ -144,7 +144,7 @@ def test_unified_memory_runs_where_it_is_named(run: Run, cuda: FakeCuda, tmp_pat
     row = document["rows"][-1]
     assert row["config"]["tried"] == [{"variant": name} for name in MEMORY_HINT.names]
     assert row["config"]["variant"] == "accessed-by"
-    # a step that may be refused for its size comes before long steps
+    # A step that may be refused because of its size must come before long steps.
     assert [call[2] for call in cuda.calls if call[0] == "cuda"][: len(MEMORY_HINT.names)] == (
         [UNIFIED_MEMORY] * len(MEMORY_HINT.names)
     )

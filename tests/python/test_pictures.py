@@ -1,6 +1,6 @@
-"""Tests that the committed pictures equal the output of their scripts.
+"""Tests that the committed pictures are those that their scripts draw.
 
-Each mechanism has a picture.
+Each mechanism must have a picture.
 """
 
 from __future__ import annotations

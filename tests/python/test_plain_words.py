@@ -17,10 +17,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
-# Uses of the word for places in space, and a name in stored results. Each entry has a file and the
-# words around each use.
+# Uses of the word for places in space, and one use in a name of stored results. Each entry has a
+# file and, for each use, the words around it.
 IN_SPACE: dict[str, tuple[str, ...]] = {
-    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # the place is in a queue
+    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # a place in a queue
     "docs/explanation/planner.md": ("behind an NVSwitch",),
     "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
     "docs/how-to/transfers.md": ("Behind an NVSwitch",),
@@ -45,7 +45,7 @@ FOLDERS = (
 
 
 def prose(path: Path) -> Iterator[str]:
-    """Yield the pieces of a file that people read."""
+    """Yield the texts of a file that people read."""
     text = path.read_text(encoding="utf-8")
     if path.suffix in {".md", ".toml", ".cmake", ".in"} or not path.suffix:
         yield text
@@ -73,7 +73,7 @@ def files() -> Iterator[Path]:
 
 
 def uses(path: Path) -> list[str]:
-    """Return the words around each use in a file that the list does not allow."""
+    """Return the words around each use in a file, except the uses that the list allows."""
     allowed = IN_SPACE.get(path.relative_to(ROOT).as_posix(), ())
     found = []
     for piece in prose(path):

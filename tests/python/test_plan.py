@@ -31,7 +31,7 @@ def paths(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def error_of(capfd: pytest.CaptureFixture[str], *words: str) -> str:
-    """Return the only line of standard error, for a wrong command line."""
+    """Return the only line on standard error for a wrong command line."""
     assert cli.run(["plan", *words]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -58,9 +58,9 @@ def test_a_shared_uplink_keeps_the_host_out_when_the_other_direction_uses_it() -
     assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic in flight"
 
 
-# Wall-clock times measured on 4 x H200. They include about 8 us of launch and synchronisation. The
-# constants of the model were measured one by one. The model must be within a quarter of whole
-# transfers.
+# Wall-clock times, measured on 4 x H200. They include about 8 us of launch and synchronisation.
+# Each constant of the model was measured separately, without these transfers. The model must be
+# within a quarter of the times of whole transfers.
 @pytest.mark.parametrize(
     ("start", "end", "size", "gb_per_s"),
     [

@@ -1,13 +1,13 @@
-"""Tests a loss of power at any moment of a command. Later commands then read what the disk has.
+"""Tests a loss of power at any moment of a command. Later commands read what is left on the disk.
 
-A preloaded library (tests/faults/journal.hpp) records what a command asks of the disk. From this
-record the test computes the folders that a file system may keep. Contents that the command did not
-force to the disk (fsync of the file) may exist or not. The same is true for names (fsync of the
-folder). A write may have ended in its middle. In each of these folders, a file of results must be
-the old file, the new file, or absent. After the command's end it must be the new file. A sweep
-continues from the runs that exist.
+A preloaded library (tests/faults/journal.hpp) records the file operations of a command. From this
+record, the test computes the folders that a file system may keep. Contents may be missing until the
+command forces them to the disk (fsync of the file). Names may be missing until the command forces
+them to the disk (fsync of the folder). A write may have ended in the middle. In each of these
+folders, a results file must be the old file, the new file, or absent. After the end of the command,
+it must be the new file. A sweep must continue from the runs that exist.
 
-`./check` takes a sample of these folders. INTERLACE_TEST_FAULTS=all takes all.
+`./check` tests a sample of these folders. With INTERLACE_TEST_FAULTS=all, it tests all of them.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 RANDOM = 12 if ALL else 3  # the number of random folders for each moment
-SAMPLE = 3  # the number of a command's folders in which the command runs again
+SAMPLE = 3  # the number of folders, for each command, in which the command runs again
 WRITERS = [name for name in COMMANDS if name not in ("load", "info")]
-GROWING = "sweep.runs.jsonl"  # this file has a line for each complete run
+GROWING = "sweep.runs.jsonl"  # this file gets a line for each complete run
 PART = re.compile(r"\..*\.interlace-part")
 CHILD = "--child"
 
@@ -66,14 +66,14 @@ class Operation:
     offset: int = 0
     size: int = 0
     data: bytes = b""
-    durable_from: int | None = None  # this operation brings the part to the disk
+    durable_from: int | None = None  # the number of the operation that forces the part to the disk
 
 
 @dataclass
 class Journal:
     root: int
     operations: list[Operation] = field(default_factory=list)
-    # From an inode's number to the file that has it now.
+    # Maps the number of an inode to the file that has it now.
     files: dict[int, File] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:
@@ -132,7 +132,7 @@ class Disk:
         self.contents = {file: bytearray(data) for file, data in contents.items()}
 
     def apply(self, done: Operation, size: int | None = None) -> None:
-        """Apply an operation, or the first `size` bytes of a write."""
+        """Apply an operation, or only the first `size` bytes of a write."""
         if done.what in ("write", "size"):
             assert done.file is not None
             data = self.contents.setdefault(done.file, bytearray())
@@ -159,8 +159,8 @@ class Disk:
 
 
 def _choices(pending: list[Operation], seed: str) -> Iterator[dict[Operation, int | None]]:
-    """Return the operations that may reach the disk although nothing forced them, with their
-    sizes.
+    """Yield sets of operations that may have reached the disk although nothing forced them. Each
+    operation has the number of bytes that were written.
     """
     contents = [done for done in pending if done.what in ("write", "size")]
     names = [done for done in pending if done not in contents]
@@ -193,7 +193,7 @@ def _contents(names: set[str]) -> dict[str, bytes]:
 
 
 def _rows(file: Path) -> object:
-    """Return a sweep's results, without the parts that differ between two runs."""
+    """Return the results of a sweep, without the values that differ between two runs."""
     rows = json.loads(file.read_text())["rows"]
     return [{key: value for key, value in row.items() if key != "cpu_s"} for row in rows]
 
@@ -216,7 +216,7 @@ def _try(command: str, path: str, inputs: set[str], replaces: bool) -> tuple[int
     whole = disk()
     for done in journal.operations:
         whole.apply(done)
-    assert whole.folder() == after, "the journal misses what the command did"
+    assert whole.folder() == after, "the journal lacks an operation of the command"
     end = len(journal.operations)
     folders: dict[tuple[tuple[str, bytes], ...], str] = {}
     for at in range(end + 1):
@@ -266,7 +266,7 @@ def _try(command: str, path: str, inputs: set[str], replaces: bool) -> tuple[int
 
 def _main(command: str, path: str) -> None:
     inputs = prepare(command)
-    assert call(command) == 0  # this call loads all modules
+    assert call(command) == 0  # so that all modules are loaded
     results = {file.name for file in Path().iterdir()} - inputs
     folders, operations = _try(command, path, inputs, True)
     assert results

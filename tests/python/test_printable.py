@@ -1,4 +1,4 @@
-"""Tests that no escape sequence of a name or a file reaches the terminal."""
+"""Tests that no escape sequence in a name or a file reaches the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that commands show the progress of long work if there is no terminal."""
+"""Tests that commands print the progress of long work if there is no terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_long_work_prints_lines(
 
 
 class Full(io.StringIO):
-    """A stream whose disk is full."""
+    """A stream on a full disk."""
 
     def write(self, text: str) -> int:  # noqa: ARG002
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,4 +1,4 @@
-"""Tests `interlace` itself: each promised name exists and is loaded when it is first used."""
+"""Tests the package `interlace`: each public name exists, and is loaded at its first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def test_the_version_is_that_of_the_command() -> None:
 def test_there_is_nothing_else() -> None:
     assert sorted(dir(interlace)) == sorted(interlace.__all__)  # completion offers these names
     said = pydoc.render_doc(interlace, renderer=pydoc.plaintext)
-    assert "DATA" not in said  # help() lists other objects under this name
+    # Under this heading, help() lists objects that are neither functions nor classes.
+    assert "DATA" not in said
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         interlace.nothing  # noqa: B018
     assert sorted(interlace._HOMES) == sorted(set(interlace.__all__) - {"__version__"})

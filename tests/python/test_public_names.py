@@ -1,4 +1,4 @@
-"""Tests that every public name has a summary line and is on the reference pages."""
+"""Tests that every public name has a summary line and stands on the reference pages."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ import interlace
 
 ROOT = Path(__file__).resolve().parents[2]
 REFERENCE = ROOT / "docs/reference"
-# Doxygen's kinds that must have a comment. Fields and values have a comment only if they need one.
+# Kinds in Doxygen that must have a comment. Fields and values have a comment only if they need one.
 KINDS = {"class", "struct", "function", "enum", "typedef", "define"}
 
 
 def members(owner: type) -> dict[str, object]:
-    """Return the public members of a class itself: methods, properties, named fields."""
+    """Return the public members that a class itself defines: methods, properties and named
+    fields.
+    """
     return {
         name: value
         for name, value in vars(owner).items()
@@ -30,7 +32,7 @@ def members(owner: type) -> dict[str, object]:
 
 
 def python_names() -> dict[str, object]:
-    """Return each public name of the package and of its classes."""
+    """Return each public name of the package and of the classes in it."""
     found: dict[str, object] = {}
     for name in interlace.__all__:
         if name == "__version__":
@@ -60,8 +62,8 @@ def text_of(node: ElementTree.Element, name: str) -> str:
 
 
 def wanted(node: ElementTree.Element) -> bool:
-    """Return whether a name needs a sentence. Moves, deleted functions and include guards do
-    not.
+    """Return whether a name needs a comment. Moves, deleted functions and include guards do not
+    need one.
     """
     name, definition = node.findtext("name", ""), node.findtext("definition", "")
     arguments = node.findtext("argsstring", "")
@@ -75,11 +77,11 @@ def wanted(node: ElementTree.Element) -> bool:
 
 
 def undocumented(folder: Path) -> tuple[int, list[str]]:
-    """Count the names in Doxygen's XML, and list the names without a comment.
+    """Return the number of names in Doxygen's XML, and a list of the names without a comment.
 
     The page of versions says that namespaces called detail or device are not public, so the
-    Doxyfile leaves out their names. Private and protected members do not count, and neither do the
-    names that `wanted` refuses.
+    Doxyfile leaves out their names. Private and protected members do not count. Names that `wanted`
+    refuses do not count either.
     """
     count, missing = 0, []
     for file in sorted(folder.glob("*.xml")):
@@ -110,7 +112,8 @@ def test_doxygen_reads_the_public_headers_and_the_pages_show_them() -> None:
     read = re.findall(r"(?:include/|cmake/)([\w/]+\.(?:hpp|cuh|h)(?:\.in)?)\b", settings)
     pages = "".join((REFERENCE / f"{page}.md").read_text(encoding="utf-8") for page in ("c", "cpp"))
     shown = re.findall(r"^```\{doxygenfile\} (?:cmake/)?(\S+)$", pages, re.MULTILINE)
-    # The build makes version.hpp from a template. A check without a build reads the template.
+    # The build makes version.hpp from a template. This test runs without a build, so it reads the
+    # template.
     headers = sorted({*public_headers(), "version.hpp.in"} - {"interlace/version.hpp"})
     assert len(headers) > 20
     assert sorted(read) == headers

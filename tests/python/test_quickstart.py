@@ -18,7 +18,7 @@ TEXT = (ROOT / "quickstart").read_text(encoding="utf-8").replace("\\\n", " ")
 
 
 def study() -> list[str]:
-    """Return the command line of quickstart's study, on a described machine."""
+    """Return the command line of quickstart's study on a described machine."""
     shared = re.search(r'interlace" (study \w+ .*?) "\$@"', TEXT)
     own = re.search(r"^study ct (--machine .*?) \|\|", TEXT, re.MULTILINE)
     assert shared is not None

@@ -1,4 +1,4 @@
-"""Tests RandomAccess: the sequence, the reference, its inputs and simulated runs."""
+"""Tests RandomAccess: its sequence, its reference, its inputs and its simulated runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TINY = ("--size", 2048)
 
 
 def naive(count: int) -> list[int]:
-    """Return the words as the rules of the benchmark make them, one after another."""
+    """Return the words of the sequence. The rules of the benchmark make them one after another."""
     word, words = 1, []
     for _ in range(count):
         word = (word << 1 & (1 << 64) - 1) ^ (7 if word >> 63 else 0)
@@ -57,7 +57,7 @@ def table_of(values: np.ndarray[Any, Any]) -> list[int]:
 
 
 def test_the_benchmarks_own_verification_finds_no_error() -> None:
-    """The same updates again restore the table."""
+    """Check that a second run of the same updates restores the table."""
     made = small()
     table = table_of(made.reference(made.iterations).values)
     assert table != list(range(2048))
@@ -114,7 +114,8 @@ def test_every_mechanism_makes_each_update_once(run: Run, tmp_path: Path) -> Non
     assert all(row["verified"] and row["max_error"] == 0 for row in rows.values())
     wire = {name: sum(row["wire"].values()) for name, row in rows.items()}
     assert wire[PACKED] < wire[INLINE]
-    # Three of four updates go to another GPU, with 8 B each. Some updates leave together.
+    # Three of four updates go to another GPU and take at least 8 bytes each. Some updates share a
+    # packet.
     remote = 8 * 4 * 2048 * 3 / 4
     assert 0.7 * remote < rows[PACKED]["wire"]["useful"] < 1.1 * remote
 

@@ -1,6 +1,6 @@
-"""Tests runs with a process for each GPU: how the processes work together.
+"""Tests runs that have a process for each GPU: how these processes work together.
 
-It also tests the error if one process fails.
+The tests also check the error if one process fails.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ FAKE = (sys.executable, str(Path(__file__).with_name("fake_rank.py")))
 
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start processes with the fake module, as if NVSHMEM were the only installed library."""
+    """Start processes with the fake module, as if NVSHMEM were the only library that is
+    installed.
+    """
     monkeypatch.setattr(ranks, "COMMAND", FAKE)
     monkeypatch.delenv("INTERLACE_NVSHMEM", raising=False)
     libraries = {"nvidia.nvshmem": ["/env/lib/libnvshmem_host.so.3"]}
@@ -46,7 +48,8 @@ def test_a_row_of_the_study(run: Run, graph: Path, tmp_path: Path) -> None:
     assert row["mechanism"] == NVSHMEM
     assert row["verified"] is True
     assert (row["iterations"], row["derived"]) == (10, False)
-    # the time of each repeat's slowest process, and the counters of all processes
+    # The row has the time of the slowest process for each repeat, and the counters of all
+    # processes.
     assert row["cuda"]["times_s"] == pytest.approx(
         [row["time_s"] / 1.01 * k for k in (1, 1.01, 1.02)]
     )
@@ -96,7 +99,7 @@ def test_a_wrong_result_of_a_process_is_found(cuda: FakeCuda, graph: Path) -> No
     outcome.values[2, 7] *= 1.001
     with pytest.raises(RunFailure, match=r"GPU 2 has .* for vertex 7"):
         workload.verify(outcome)
-    assert cuda.calls == []  # this process itself made no calls of the module
+    assert cuda.calls == []  # this process itself made no calls
 
 
 def test_one_that_fails_ends_all(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:

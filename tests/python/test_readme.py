@@ -1,4 +1,4 @@
-"""Tests that the examples of the README work as they stand. If they need a GPU, stand-ins serve."""
+"""Tests that the examples of the README work unchanged. Stand-ins replace GPUs where needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that the generated reference pages have every command and variable of the program."""
+"""Tests that the generated reference pages have every command and every variable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from interlace.cli import main as cli
 
 ROOT = Path(__file__).resolve().parents[2]
-READS = re.compile(r'"(INTERLACE_[A-Z_]+)"')  # a variable's name, in Python or C++
+READS = re.compile(r'"(INTERLACE_[A-Z_]+)"')  # the name of a variable in a string of Python or C++
 
 
 def load_tool() -> Any:

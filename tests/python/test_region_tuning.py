@@ -1,4 +1,5 @@
-"""Tests tuned regions: measurements, the ranks' agreement, and results that are kept and found."""
+"""Tests tuned regions: measurements, the agreement of ranks, and results that are kept and
+found."""
 
 from __future__ import annotations
 
@@ -34,7 +35,9 @@ def one_process(devices: int = 2) -> Group:
 
 
 def seconds(candidate: Candidate, repeats: int) -> list[float]:
-    """Return the seconds of a run. Polling in bulk with chunks of 256 KiB is the fastest."""
+    """Return the time of each repeat in seconds. The fastest candidate is polling with bulk copies
+    and chunks of 256 KiB.
+    """
     base = {BULK_COPY: 9e-4, INLINE: 8e-4, POLLING: 7e-4, COPY_ENGINE: 9.5e-4}
     time = base[candidate.mechanism] - 1e-9 * candidate.parameters.get("chunk_bytes", 0) / 1024
     if "bulk_threads" in candidate.parameters:
@@ -115,7 +118,7 @@ def test_another_driver_is_warned_of(cuda: FakeCuda) -> None:
 
 
 class Ranks:
-    """Two ranks, each in a thread of its own, that gather as processes do."""
+    """Two ranks in two threads of this process. They gather as processes do."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=60)
@@ -149,7 +152,7 @@ class Ranks:
 
 
 def region_like(group: Group, rank: int) -> None:
-    """Do the first step of a region: a gather, which fails if a rank does not take part."""
+    """Make the first step of a region: a gather. It fails if a rank does not take part."""
     for n, one in enumerate(group.gather(b"o" + str(rank).encode())):
         if not one.startswith(b"o"):
             raise UserError(f"rank {n} cannot take part: {one[1:].decode()}")

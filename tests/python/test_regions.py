@@ -1,4 +1,4 @@
-"""Tests regions in Python: refusals before a GPU is used, and the calls that the extension gets."""
+"""Tests regions in Python: refusals before a GPU is used, and the calls of the extension."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def fake_extension(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Tensor:
-    """A stand-in for a PyTorch tensor, with the attributes that regions use."""
+    """A stand-in for a PyTorch tensor, with the attributes that regions read."""
 
     def __init__(self, shape: tuple[int, ...], pointer: int, contiguous: bool = True) -> None:
         self.shape = shape
@@ -245,7 +245,8 @@ def test_memory_that_does_not_fit(front: object, back: object, message: str) -> 
     with pytest.raises(UserError, match=message) as caught:
         Region.over(Group.local([0]), front, back)
     assert FakeRegion.made == []
-    assert FakeRegion.refused == [str(caught.value)]  # otherwise other ranks would wait
+    # The refusal is told to other ranks, which would otherwise wait.
+    assert FakeRegion.refused == [str(caught.value)]
 
 
 @pytest.mark.parametrize(

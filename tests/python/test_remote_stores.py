@@ -1,4 +1,4 @@
-"""Tests queues of remote stores: verified results of each workload, and the output of studies."""
+"""Tests queues of remote stores: the results of each workload, and the output of studies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlace.model.mechanism_table import BULK_COPY, FINEPACK, GPS, INLINE, WR
 from interlace.model.mechanisms import QUEUED
 from study_helpers import REGION_WORKLOADS, Run
 
-# From a workload to a small run, which the workload's own test file has.
+# Maps a workload to a small run. The test file of the workload defines this run.
 TINY = {
     name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
     for name in REGION_WORKLOADS
@@ -25,7 +25,7 @@ REASONS = ("window", "payload", "entries", "release", "load", "atomic", "timeout
 
 
 def rows_of(run: Run, path: Path, workload: str, *words: object) -> dict[str, Any]:
-    """Return the rows of a study on four GPUs, by mechanism."""
+    """Return the rows of a study on four GPUs by mechanism."""
     pytest.importorskip("interlace._core")
     done = run("study", workload, "--gpus", 4, "--json", path, *words)
     assert done.code == 0, done.err
@@ -50,7 +50,7 @@ def test_results_are_verified(run: Run, tmp_path: Path, workload: str, machine: 
         assert sum(stores["sizes"]) == stores["stores"]
         assert tuple(stores["reasons"]) == REASONS
         assert sum(stores["reasons"].values()) == stores["flushes"] > 0
-        if name != GPS:  # GPS sends less after it knows which GPUs read an element
+        if name != GPS:  # GPS sends less once it knows which GPUs read an element
             assert (stores["stores"], stores["sizes"]) == (plain["stores"], plain["sizes"])
         wire = rows[name]["wire"]
         if name in (FINEPACK, WRITE_COMBINING):
@@ -121,7 +121,9 @@ def test_links_without_room_for_a_packet(run: Run, tmp_path: Path) -> None:
 def test_kernels_that_store_less_side_by_side(
     run: Run, tmp_path: Path, workload: str, words: tuple[object, ...], kernel: str, largest: int
 ) -> None:
-    """The other kernels give the same results and store the same bytes, but in more stores."""
+    """Check that the other kernels give the same results and store the same bytes, but in more
+    stores.
+    """
     names = ("--machine", "4x-gv100-pcie4", "--mechanisms", "inline,finepack")
     usual = rows_of(run, tmp_path / "usual.json", workload, *words, *names)
     other = rows_of(run, tmp_path / "other.json", workload, *words, *names, "--kernel", kernel)
@@ -135,16 +137,17 @@ def test_kernels_that_store_less_side_by_side(
 
 
 def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path: Path) -> None:
-    """A machine that does not join neighbouring lanes' stores gives the same results and bytes.
+    """Check a machine that does not join the stores of neighbouring lanes.
 
-    On this machine, the mechanism inline sends more packets, and a queue sends no more packets.
+    The results and the stored bytes must be the same. The mechanism inline must send more packets,
+    and queues must not.
     """
     text = machine_text(load_machine("4x-gv100-pcie4"))
     old = "warp_width_lanes = 32"
     assert old in text
     path = tmp_path / "mine.toml"
     path.write_text(text.replace(old, f"{old}\nremote_store_bytes = 4"), encoding="utf-8")
-    for workload, element in (("eqwp", 4), ("hit", 8)):  # HIT's elements are complex
+    for workload, element in (("eqwp", 4), ("hit", 8)):  # the elements of HIT are complex numbers
         found = []
         for machine in ("4x-gv100-pcie4", path):
             rows = rows_of(
@@ -158,6 +161,6 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
             assert stores["bytes"] == lines[name]["bytes"]
             assert stores["stores"] * element == stores["bytes"]
         assert lanes[INLINE]["packets"] == lanes[INLINE]["stores"]
-        overhead = 26 * lanes[INLINE]["stores"]  # the bytes of all packets that are not data
+        overhead = 26 * lanes[INLINE]["stores"]  # the bytes of all packets without their data
         assert lanes[INLINE]["wire_bytes"] == overhead + lanes[INLINE]["bytes"]
         assert lanes[FINEPACK]["packets"] <= lines[FINEPACK]["packets"]

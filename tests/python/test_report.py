@@ -1,4 +1,4 @@
-"""Tests the page of results, and the timelines."""
+"""Tests the results page and the timelines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
 class Page(html.parser.HTMLParser):
-    """The contents of a page. Tags that do not match are an error."""
+    """The contents of a page. Tags without a match are an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -253,7 +253,8 @@ def test_the_page_fits_a_window(run: Run, graph: Path, tmp_path: Path, width: in
         cut: charts.filter(function (c) { return c.scrollWidth > c.clientWidth + 1; }).length
       }), "*"); });</script></body>"""
     (tmp_path / "probed.html").write_text(page.replace("</body>", probe))
-    # the minimum width of a window is larger than a telephone's width
+    # The minimum width of a window is larger than the width of a telephone, so the page is in a
+    # frame.
     frame = tmp_path / "frame.html"
     frame.write_text(
         '<!DOCTYPE html><p id="said"></p><script>addEventListener("message", function (e) {'

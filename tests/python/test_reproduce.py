@@ -1,4 +1,4 @@
-"""Tests `interlace reproduce`: figures match their runs, on a fake core and tiny inputs."""
+"""Tests `interlace reproduce` with a fake core and tiny inputs: its figures must match its runs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
             far = one["ratio"] is not None and abs(one["ratio"] - 1) > 0.15
             assert one["note"] == (proact.REASONS[one["key"]] if far else "")
             assert one["possible"] == (not far or one["key"] not in proact.IMPOSSIBLE)
-    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}  # --quick does not run this case
+    # Because --quick does not run this case.
+    assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}
     hardware = [
         one["simulated"] for key, one in rows.items() if key.startswith("hardware-vs-inline-")
     ]
@@ -116,7 +117,7 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         found["opportunity"].append(single / of[INFINITE_BANDWIDTH][0])
         assert len([name for name in of if name.endswith("-without-transfers")]) == 1
     for kind, values in found.items():
-        assert len(values) == 6  # two workloads, three machines
+        assert len(values) == 6  # two workloads on three machines
         assert rows[f"{kind}-4"]["simulated"] == pytest.approx(mean(values))
     ours, serial = [], []
     for workload in ("pagerank", "als"):
@@ -157,7 +158,7 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
         for of in times.values()
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
-    assert rows["bulk-copy-4"]["measured"] is None  # serial-copy does not run on real GPUs
+    assert rows["bulk-copy-4"]["measured"] is None  # because serial-copy does not run on real GPUs
     bounds = [
         of["bulk-copy-1"][0] / of["bulk-copy-without-transfers-4"][0] for of in times.values()
     ]
@@ -187,7 +188,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
         assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
         assert (tracked["config"], tracked["iterations"]) == (best["config"], best["iterations"])
         assert bulk["iterations"] == best["iterations"]
-        # The fake's replicas are NaN in these runs. A verification would refuse them.
+        # In these runs, the replicas of the fake are NaN. A verification would refuse them.
         assert bulk["max_error"] is tracked["max_error"] is None
         costs.append(tracked["time_s"] / bulk["time_s"] - 1)
         assert rows[f"tracking-{workload}"]["measured"] == pytest.approx(costs[-1])
@@ -196,7 +197,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert rows["tracking-mean"]["measured"] == pytest.approx(sum(costs) / len(costs))
     assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
     others = [one for one in document["runs"] if one["max_error"] is None]
-    assert len(others) == 4  # all simulated runs were verified
+    assert len(others) == 4  # so all simulated runs were verified
     assert f"{len(document['runs']) - 4} runs verified; " in text[5]
     assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
     assert text[7].startswith("The runs took ")
@@ -227,7 +228,7 @@ def test_few_gpus_measure_nothing(run: Run, cuda: FakeCuda, tmp_path: Path) -> N
 
 
 def ticks_of(core: Fake, node: CudaNode | None, *, quick: bool) -> tuple[int, int]:
-    """Count the calls of the runner's tick, and the announced number of calls."""
+    """Return how often the runner's tick was called, and the number of calls that was announced."""
     count = 0
 
     def tick() -> None:
@@ -374,12 +375,14 @@ def test_the_machines_are_those_of_the_paper() -> None:
 
 # --- the real core --------------------------------------------------------------------------------
 
-# Each input is so large that the start of a copy is short compared with an epoch.
+# Each input is so large that the start of a copy is short in comparison with an epoch.
 SMALL = Sizes(pagerank_scale=16, jacobi_rows=1 << 14, sssp_side=14, als_side=6, ct_size=144)
 
 
 def hardware_over_inline(name: str) -> float:
-    """Return the better time of two chunks over inline's time, if blocks come in several waves."""
+    """Return the time of the better of two chunk sizes, divided by inline's time. Blocks run in
+    several waves.
+    """
     core = pytest.importorskip("interlace._core")
     described = load_machine("4x-volta-nvlink2")
     replace = msgspec.structs.replace
@@ -396,11 +399,11 @@ def hardware_over_inline(name: str) -> float:
     return min(time(PROACT_HARDWARE, Config(chunk_bytes=n * KIB)) for n in (4, 16)) / inline
 
 
-# A chunk leaves when its last element is stored. By then, inline has already sent all other
-# elements. So if every store fills its packet, a copy loses at most the time of one chunk.
+# A chunk leaves after its last element is stored. At that time, inline has already sent all other
+# elements. If every store fills its packet, a copy therefore loses at most the time of one chunk.
 @pytest.mark.parametrize("name", list(ALL))
 def test_hardware_hardly_loses_to_inline(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(given, "HALF_BANDWIDTH", 20)
-    # There are so many angles that the start of a copy is short compared with an epoch.
+    # There are so many angles that the start of a copy is short in comparison with an epoch.
     monkeypatch.setattr(given, "ANGLES", 90)
     assert hardware_over_inline(name) < 1.02

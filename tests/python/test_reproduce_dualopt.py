@@ -1,4 +1,4 @@
-"""Tests `interlace reproduce dualopt`: its rows match its runs, on tiny inputs."""
+"""Tests `interlace reproduce dualopt` on tiny inputs: its rows must match its runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ NEEDED = (
     "fine-grained", "coalescing", "l2-hit-baseline", "l2-hit-dualopt", "granularity-8",
     "timeout-10", "flit-32", "flit-64", "classes", "vs-griffin", "fine-l2",
 )  # fmt: skip
-LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")  # names that --quick leaves out
+# Parts of the keys of rows that --quick leaves out.
+LEFT_OUT = ("speedup-16", "frequency-4", "pcie5", "greedy")
 IMPOSSIBLE = ("link-GB-per-s", "count-bits", "overhead", "area-codec", "needs-dualopt")
 KEPT = ("atax", "bicg", "bfs", "mm", "km", "fir")
 
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Use tiny inputs of some programs, and do the work in this process."""
+    """Use tiny inputs for some programs, and do the work in this process."""
     pytest.importorskip("interlace._core")
     for name in KEPT:
         monkeypatch.setitem(unified.SIZES, name, {"bfs": 2048, "fir": 4096}.get(name, 128))
@@ -69,7 +70,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     times = {
         (one["workload"], one["machine"], one["gpus"], one["mechanism"]): one["time_s"]
         for one in document["runs"]
-        if not one["config"]  # blocks and pages have the placement of the figures
+        if not one["config"]  # with blocks and pages placed as in the paper's figures
     }
     gains = {}
     for name in KEPT:
@@ -96,7 +97,7 @@ def test_the_programs_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.undo()
     assert set(unified.PROGRAMS) == set(PUBLISHED)
     assert len(dualopt.AVERAGED) == 11
-    # The paper's figures for all programs are arithmetic means over these programs only.
+    # The paper's figures for all programs are arithmetic means over only these programs.
     assert (3.6 * len(dualopt.INSENSITIVE) + 1.6 * len(dualopt.FRIENDLY)) / 11 == pytest.approx(
         2.5, abs=0.05
     )
@@ -155,7 +156,7 @@ def test_more_gpus_are_the_same_tree() -> None:
 
 
 def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: ARG001
-    """Make up every run of a program, all with the same figures."""
+    """Make up every run of a program. All runs have the same figures."""
     counts = (
         "local_loads", "remote_loads", "local_stores", "remote_stores", "remote_hits",
         "remote_useful_bytes", "reply_bytes", "cache_hits", "cache_misses", "l2_hits", "l2_loads",

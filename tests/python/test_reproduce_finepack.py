@@ -1,4 +1,4 @@
-"""Tests `interlace reproduce finepack`: its rows match its runs, on tiny inputs."""
+"""Tests `interlace reproduce finepack` on tiny inputs: its rows must match its runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NEEDED = (
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noqa: ARG001
-    """Use tiny inputs of four workloads, and do the work in this process."""
+    """Use tiny inputs for four workloads, and do the work in this process."""
     pytest.importorskip("interlace._core")
     for name in ("FOUR_GPUS", "SIXTEEN_GPUS", "QUICK_FOUR_GPUS", "QUICK_SIXTEEN_GPUS"):
         monkeypatch.setattr(given, name, TINY)
@@ -123,7 +123,8 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
-    # These are complex numbers of 8 bytes. Each has a packet with 26 more bytes.
+    # The elements are complex numbers of 8 bytes. Each of them has its own packet, with 26 more
+    # bytes.
     assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
     assert (
         rows["stores-per-packet-hit-lane-by-lane"]["simulated"]
@@ -140,7 +141,7 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
     assert rows["16-vs-inline-hit-lane-by-lane"]["simulated"] == pytest.approx(
         of_lanes[INLINE] / of_lanes[FINEPACK]
     )
-    # Lines have 128 bytes, and factors have 64. A packet holds 4 KiB.
+    # A line has 128 bytes, and a factor has 64. A packet holds 4 KiB.
     assert 1 < rows["stores-per-packet-pagerank-whole-lines"]["simulated"] < 64
     assert 1 < rows["stores-per-packet-als-whole-lines-to-all"]["simulated"] <= 4096 / 64
     assert rows["speedup-inline-als-to-all"]["simulated"] < plain["als"]
@@ -181,7 +182,8 @@ def test_a_machine_has_other_subheaders() -> None:
 
 def test_the_workloads_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    assert set(finepack.LOADED) == set(REGION_WORKLOADS) - {"halo-jacobi"}  # a multi-path workload
+    # This workload is for multi-path.
+    assert set(finepack.LOADED) == set(REGION_WORKLOADS) - {"halo-jacobi"}
 
 
 @pytest.mark.parametrize("name", sorted(finepack.LOADED))
@@ -205,7 +207,7 @@ def test_storage_contradicts_the_paper_on_four_gpus_alone() -> None:
         ("jacobi", "own", 3.9, 0.0, True),
         ("jacobi", "own", 3.9, 0.1, False),
         ("diffusion", "own", 0.9, 0.0, False),
-        ("als", "own", 0.9, 1.0, False),  # it sends only to its readers
+        ("als", "own", 0.9, 1.0, False),  # it sends values only to their readers
         ("als", "to-all", 0.9, 1.0, True),
         ("sssp", "whole-lines-to-all", 1.1, 0.0, False),
         ("ct", "own", 0.6, 0.0, False),

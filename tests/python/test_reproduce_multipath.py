@@ -1,4 +1,4 @@
-"""Tests `interlace reproduce multipath`: its rows match its runs, and its simulations are right."""
+"""Tests `interlace reproduce multipath`: rows must match runs, and simulations must be right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from study_helpers import Run
 TINY = Sizes(
     put=(2 * MIB, 8 * MIB, 32 * MIB), mpi=(2 * MIB, 8 * MIB), windows=(1, 4), chunks=(1, 8),
     jacobi=(2 * MIB,), kernel_scale=1, ring_columns=256, ring_iterations=2,
-    graph=(2 * MIB, 4 * MIB, 32 * MIB),  # the first two sizes have equally many nodes
+    # Graphs of the first two sizes have the same number of nodes.
+    graph=(2 * MIB, 4 * MIB, 32 * MIB),
 )  # fmt: skip
 NEEDED = (
     "put-v100-4-chunks", "put-a100-4-chunks", "put-graph-v100", "put-graph-a100", "host-path-gain",
@@ -46,7 +47,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noq
 
 
 def fake_kernel(name: str, quick: bool) -> multipath.Kernel:  # noqa: ARG001
-    """Simulate small grids, because kernels on large grids take long."""
+    """Simulate small grids, because simulating kernels on large grids takes long."""
     return multipath.Kernel((1 << 20, 1 << 21), (1e-3, 2e-3))
 
 
@@ -82,7 +83,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         for key, executor in ((f"put-{short}", "streams"), (f"put-graph-{short}", "graphs")):
             best = max(rate(machine, paths, executor, "32 MiB") for paths in ("3", "3h"))
             assert rows[key]["simulated"] == pytest.approx(best / direct)
-        # three paths have one rate each, and the host's path adds less than one
+        # Three paths have the same rate, and the path through the host adds less than this rate.
         assert 2 < rows[f"put-{short}-without-host"]["simulated"] < 3
         assert 2 < rows[f"put-{short}-4-chunks-without-host"]["simulated"] < 3
         busy = [
@@ -90,7 +91,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         ]
         assert 0.6 < busy[1] < busy[0] <= 1
         assert 1 <= rows[f"host-path-gain-{short}"]["simulated"] < 4 / 3
-    # graphs that overlap could use more copy engines than this machine's three
+    # Graphs that overlap could use more copy engines than the three of this machine.
     overlapping = "put-graph-a100-overlapping"
     assert rows[overlapping]["simulated"] < rows[f"{overlapping}-many-engines"]["simulated"]
     verified = [one for one in document["runs"] if one["max_error"] is not None]
@@ -99,7 +100,7 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
 
 
 def direct_rate(name: str) -> float:
-    """Return the payload bytes a second of the link between two GPUs, from the machine file."""
+    """Return the payload bytes per second of the link between two GPUs, from the machine file."""
     link = next(link for link in load_machine(name).link if link.ends == ("gpu*", "gpu*"))
     return float(link.copy_GB_per_s) * 1e9 if name.startswith("beluga") else 100e9 * 256 / 272
 
@@ -111,8 +112,8 @@ def test_large_puts_fill_their_links(name: str) -> None:
     direct = multipath._put(on, on.plan((0, 1), size, PATHS["1"]), size, STREAMS)
     assert direct == pytest.approx(direct_rate(name), rel=0.02)
     two = multipath._put(on, on.plan((0, 1), size, PATHS["2"], 8), size, STREAMS)
-    # each message's staged path begins a chunk later, so it carries 8 parts while the direct path
-    # carries 9
+    # The staged path of each message begins one chunk later, so it carries 8 parts while the direct
+    # path carries 9.
     assert two == pytest.approx((1 + 8 / 9) * direct, rel=0.05)
     assert two < 2 * direct_rate(name)
 
@@ -129,7 +130,7 @@ def test_transfers_say_what_links_carried() -> None:
     assert carried["gpu0 -> host"] == carried["host -> gpu1"] == 3 * by_path["host"]
     phases = result["times"][0]
     assert phases[0]["instantiation_s"] == pytest.approx(13.2e-6 * len(plan.plan.steps))
-    assert phases[2]["instantiation_s"] == 0  # by then another message's graph is free
+    assert phases[2]["instantiation_s"] == 0  # at that time, the graph of another message is free
     with pytest.raises(UserError, match="unknown executor 'threads'"):
         on.send([plan], 1, window=1, executor="threads")
 
@@ -148,7 +149,7 @@ def test_wrong_bytes_end_the_run() -> None:
 
 @pytest.mark.parametrize("executor", [STREAMS, GRAPHS])
 def test_jacobi_over_plans_is_right(core: Any, executor: str) -> None:
-    """The values and halos of four GPUs equal the reference, bit for bit."""
+    """Check that the values and halos of four GPUs equal the reference, bit for bit."""
     on = Simulated(load_machine("narval-4x-a100"))
     columns = 4096
     plans = [
@@ -170,7 +171,7 @@ def test_ring_paths_share_no_link_where_there_are_two() -> None:
         result = on.send(plans, 1, window=1, moves=False)
         one = on.send(plans[:1], 1, window=1, moves=False)
         assert result["time_s"] == pytest.approx(one["time_s"], rel=1e-3)
-        assert len(result["links"]) == 12  # one message uses each link
+        assert len(result["links"]) == 12  # each link is used by one message
 
 
 def test_the_kernel_grows_with_its_columns() -> None:

@@ -1,4 +1,4 @@
-"""Tests `interlace run`: exit codes, signals, and its report on a program's copies."""
+"""Tests `interlace run`: exit codes, signals, and its report on the copies of a program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Call = Callable[..., Ended]
 
 @pytest.fixture
 def call(capfd: pytest.CaptureFixture[str]) -> Call:
-    """Run `interlace run` in this process. The program is a process of its own."""
+    """Run `interlace run` in this process. The program runs in a separate process."""
 
     def run(*words: object) -> Ended:
         capfd.readouterr()
@@ -61,7 +61,7 @@ def one_sentence(ended: Ended) -> str:
     return ended.err.removeprefix("interlace: ").rstrip("\n")
 
 
-# A driver with all functions that a program needs to copy, and a program that copies.
+# A driver that has all functions that a program needs to copy, and a program that copies.
 DRIVER = """
 #include <string.h>
 int cuInit(unsigned flags) { return (int)(flags & 0); }
@@ -98,7 +98,7 @@ int main(int count, char** words) {
 
 @pytest.fixture
 def copying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a program that makes a copy of each given size."""
+    """Return a program that makes a copy of each size in its arguments."""
     (tmp_path / "driver.c").write_text(DRIVER)
     (tmp_path / "program.c").write_text(PROGRAM)
     assert compiler is not None
@@ -244,7 +244,7 @@ def test_preloaded_libraries_of_others_stay(call: Call, monkeypatch: pytest.Monk
 
 
 def started(*words: str) -> subprocess.Popen[str]:
-    """Start the command in a process group of its own, as a terminal does."""
+    """Start the command in a separate process group, as a terminal does."""
     paths = os.pathsep.join(path for path in sys.path if path)
     return subprocess.Popen(
         [sys.executable, "-m", "interlace.cli.main", "run", "--", *words],
@@ -396,9 +396,10 @@ def test_rates_and_gains_are_of_all_processes() -> None:
     ]
 
 
-# --- who copies, and when -------------------------------------------------------------------------
+# --- call sites and their times
+# --------------------------------------------------------------------
 
-LINK = 50e9  # bytes a second
+LINK = 50e9  # bytes per second
 
 
 def site(function: str, *tallies: preload.SiteTally, size: int = 4096) -> preload.Site:
@@ -427,8 +428,8 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
     assert loss is not None
     assert "asynchronously" in loss.change
-    # No time counts as lost if the link is the limit, if no link is known, or if the copy stays in
-    # the host.
+    # No time counts as lost in three cases: if the link is the limit, if no link is known, and if
+    # the copy stays in the host.
     assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
     assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
     inside = preload.SiteTally("GPU to GPU", "neither end is the host", 10, 1000, 9.0)
@@ -486,7 +487,7 @@ def test_what_is_remembered_is_bounded(
     call: Call, copying: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_command, "CALLS", 10)
-    monkeypatch.setattr(run_command, "SITES", 1)  # this entry stands for all other call sites
+    monkeypatch.setattr(run_command, "SITES", 1)  # the only entry stands for all call sites
     trace = tmp_path / "trace.json"
     ended = call("--report", "--timeline", trace, "--", copying, *[100] * 40)
     assert "note: the timeline lacks the last 30 calls" in ended.err
