@@ -13,8 +13,10 @@ import pytest
 
 from fake_core import FakeCuda
 from interlace.base.errors import UserError
+from interlace.base.version import version
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
+from interlace.model.results import commit
 from interlace.study import calibrate, calibration
 from interlace.study.calibration_row import FITTED, PREDICTED
 from interlace.study.multiprocessor_rows import multiprocessor_rows
@@ -72,6 +74,24 @@ def test_errors_of_small_rows(run: Run, tmp_path: Path) -> None:
     assert "Predictions: nothing is fitted to these rows." in ran.out
 
 
+@pytest.mark.usefixtures("no_simulations", "core")
+@pytest.mark.parametrize("format_version", [1, 2])
+def test_results_name_the_origin_of_measured_rows(
+    run: Run, tmp_path: Path, format_version: int
+) -> None:
+    origin = {"command": "interlace calibrate", "version": "0.2.0", "commit": "0a1b"}
+    more = {"format": format_version, **(origin if format_version == 2 else {})}
+    file = measured(tmp_path, [{"row": name, "value": 20.0} for name in SMALL], **more)
+    out = tmp_path / "out.json"
+    ran = run("calibrate", "--measured", file, "--json", out)
+    assert ran.code == 0, ran.err
+    found = json.loads(out.read_text())["measured"]
+    assert {key: found[key] for key in origin if key in found} == (
+        origin if format_version == 2 else {}
+    )
+    assert found["machine"] == "test"
+
+
 def test_families_keep_groups_apart() -> None:
     def row(name: str, family: str, group: str, error: float) -> calibrate.CalibrationRow:
         return calibrate.CalibrationRow(name, family, group, "GB/s", 1.0, 1.0 + error, error)
@@ -110,7 +130,13 @@ def test_four_gpus_give_all_rows(run: Run, tmp_path: Path, cuda: FakeCuda) -> No
     assert (rows.machine, rows.driver, rows.cuda) == ("4 x Fake H200", "580.1", "13.0")
     assert datetime.date.fromisoformat(rows.date)
     assert "128 of them in a row" in rows.method
+    assert (rows.format, rows.version) == (2, version())
+    assert rows.command is not None
+    assert rows.command.startswith("interlace calibrate --save-measured ")
+    assert rows.commit == commit()
     document = json.loads(out.read_text())
+    made = document["measured"]
+    assert (made["command"], made.get("commit")) == (rows.command, rows.commit)
     assert document["not_measured"] == []
     assert "Not measured" not in ran.out
 
@@ -252,7 +278,8 @@ def test_chains_of_operations_are_simulated() -> None:
         ([{"row": SMALL[0], "value": 5e-324}], {}, "is 5e-324; no measurement can give this value"),
         ([{"row": SMALL[0]}], {}, "is not a file of measured rows"),
         ([], {}, "has no rows"),
-        ([{"row": SMALL[0], "value": 1}], {"format": 2}, "format is 2; it must be 1"),
+        ([{"row": SMALL[0], "value": 1}], {"format": 3}, "format is 3; it must be 1 or 2"),
+        ([{"row": SMALL[0], "value": 1}], {"format": 2}, "names no command that measured it"),
     ],
 )
 def test_a_wrong_file(

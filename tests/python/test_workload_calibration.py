@@ -105,6 +105,9 @@ def test_measured_times_are_differences(
     ran = run("calibrate", "--workloads", "--save-measured", saved, "--jobs", 1)
     assert ran.code == 0, ran.err
     given = workload_calibration.read_measured(saved)
+    assert given.format == 2
+    assert given.command is not None
+    assert given.command.startswith("interlace calibrate --workloads ")
     assert tuple(it.key for it in given.rows) == keys
     assert all(it.iteration_s > 0 for it in given.rows)
     assert [call[3] for call in cuda.calls] == [workload_calibration.FEWER, MORE] * 2
@@ -129,7 +132,8 @@ def test_a_wrong_measured_result_has_no_row(
         ([row(Key("jacobi", "huge"))], {}, "there is no row 'jacobi, huge'"),
         ([row(KEYS[0]), row(KEYS[0])], {}, "occurs twice"),
         ([row(KEYS[0], 0.0)], {}, "is not above 0"),
-        ([row(KEYS[0])], {"format": 2}, "format is 2; it must be 1"),
+        ([row(KEYS[0])], {"format": 3}, "format is 3; it must be 1 or 2"),
+        ([row(KEYS[0])], {"format": 2}, "names no command that measured it"),
         ([row(KEYS[0])], {"more": 1}, "is not a file of measured workloads"),
     ],
 )

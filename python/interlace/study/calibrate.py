@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import statistics
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,9 +26,9 @@ from interlace.study.calibration_row import (
     STATED,
     Definition,
 )
-from interlace.study.measured_file import read_measured_file
+from interlace.study.measured_file import Origin, origin, read_measured_file
 
-FORMAT = 1  # the format version of files of measured rows and of results files
+FORMAT = 1  # the format version of results files
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
@@ -41,15 +40,9 @@ class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
     value: float
 
 
-class MeasuredRows(msgspec.Struct, forbid_unknown_fields=True):
+class MeasuredRows(Origin, forbid_unknown_fields=True, kw_only=True):
     """The content of a file of measured rows."""
 
-    format: int
-    machine: str
-    driver: str
-    cuda: str
-    date: str
-    method: str
     rows: list[MeasuredRow]
 
 
@@ -101,7 +94,6 @@ def read_measured(path: Path, known: Sequence[str]) -> MeasuredRows:
     return read_measured_file(
         path,
         MeasuredRows,
-        FORMAT,
         "measured rows",
         known,
         lambda row: (row.row, row.value, "row"),
@@ -143,11 +135,10 @@ def measure_here(rows: Sequence[Definition]) -> tuple[MeasuredRows, dict[str, st
     if not found:
         raise UserError(f"no row can be measured here: {next(iter(reasons.values()))}")
     measured = MeasuredRows(
-        format=FORMAT,
+        **origin(),
         machine=f"{node.gpus} x {node.info['name']}",
         driver=str(node.info["driver"]),
         cuda=str(node.info["cuda"]),
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         method=METHOD,
         rows=found,
     )
@@ -215,13 +206,7 @@ def compare(
         format=FORMAT,
         **provenance(),
         machine=machine.name,
-        measured={
-            "machine": given.machine,
-            "driver": given.driver,
-            "cuda": given.cuda,
-            "date": given.date,
-            "method": given.method,
-        },
+        measured=given.described(),
         families=families(found),
         rows=found,
         not_measured=[Missing(row.key, reason(row.key)) for row in rows if row.key not in values],

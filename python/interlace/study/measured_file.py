@@ -10,8 +10,36 @@ import msgspec
 
 from interlace.base.errors import UserError
 from interlace.base.files import read_results
+from interlace.model.results import provenance
 
+FORMAT = 2  # the format version of files of measured rows
+WITHOUT_ORIGIN = 1  # the earlier format version, in which files name neither command nor commit
 LEAST, MOST = 1e-15, 1e15  # the bounds of any measured value
+
+
+class Origin(msgspec.Struct, kw_only=True):
+    """The head of a file of measured rows: the machine, and how and when it was measured."""
+
+    format: int
+    command: str | None = None  # None in files of the earlier format, as the next two
+    version: str | None = None
+    commit: str | None = None  # also None if the commit is not known
+    machine: str
+    driver: str
+    cuda: str
+    date: str
+    method: str
+
+    def described(self) -> dict[str, str]:
+        """Return what the head says, without the format version."""
+        texts = {name: getattr(self, name) for name in Origin.__struct_fields__[1:]}
+        return {name: text for name, text in texts.items() if text is not None}
+
+
+def origin() -> dict[str, Any]:
+    """Return the fields of `Origin` that do not depend on the machine."""
+    made = provenance()
+    return {"format": FORMAT, **made, "date": made["date"].split("T")[0]}
 
 
 class MeasuredFile(Protocol):
@@ -19,6 +47,9 @@ class MeasuredFile(Protocol):
 
     @property
     def format(self) -> int: ...
+
+    @property
+    def command(self) -> str | None: ...
 
     @property
     def rows(self) -> Sequence[Any]: ...
@@ -30,7 +61,6 @@ File = TypeVar("File", bound=MeasuredFile)
 def read_measured_file(
     path: Path,
     kind: type[File],
-    file_format: int,
     what: str,
     known: Container[object],
     row_of: Callable[[Any], tuple[object, float, str]],
@@ -40,7 +70,6 @@ def read_measured_file(
     Args:
         path: The file.
         kind: The type of the file's content.
-        file_format: The number of the file's format.
         what: The name of its rows in messages.
         known: The names that a row may have.
         row_of: Returns a row's name, its value, and the word for the value in messages.
@@ -54,8 +83,14 @@ def read_measured_file(
         found = msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"--measured {path} is not a file of {what}: {error}") from None
-    if found.format != file_format:
-        raise UserError(f"--measured {path}: format is {found.format}; it must be {file_format}")
+    if found.format not in (WITHOUT_ORIGIN, FORMAT):
+        raise UserError(
+            f"--measured {path}: format is {found.format}; it must be {WITHOUT_ORIGIN} or {FORMAT}"
+        )
+    if found.format == FORMAT and found.command is None:
+        raise UserError(
+            f"--measured {path}: format is {FORMAT}, but the file names no command that measured it"
+        )
     seen: set[object] = set()
     for row in found.rows:
         name, value, called = row_of(row)

@@ -9,7 +9,6 @@ an iteration touches, before we compared anything.
 
 from __future__ import annotations
 
-import datetime
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,10 +26,10 @@ from interlace.model.mechanisms import BASELINE
 from interlace.model.results import Head, provenance
 from interlace.model.run import Case, Outcome, RunFailure
 from interlace.nodes.nodes import CudaNode, in_processes, real_node
-from interlace.study.measured_file import read_measured_file
+from interlace.study.measured_file import Origin, origin, read_measured_file
 from interlace.workloads import WORKLOADS, Workload, inputs_of
 
-FORMAT = 1  # the format version of files of measured workloads and of results files
+FORMAT = 1  # the format version of results files
 MORE, FEWER = 12, 4  # iterations of the two measured runs
 SIMULATED = 5  # iterations of the simulated run; the last one stands for all later iterations
 WARMUP = 2
@@ -92,16 +91,10 @@ class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
         return Key(self.workload, self.size)
 
 
-class MeasuredWorkloads(msgspec.Struct, forbid_unknown_fields=True):
+class MeasuredWorkloads(Origin, forbid_unknown_fields=True, kw_only=True):
     """The content of a file of measured workloads."""
 
-    format: int
     benchmark: str
-    machine: str
-    driver: str
-    cuda: str
-    date: str
-    method: str
     rows: list[MeasuredWorkload]
 
 
@@ -162,7 +155,6 @@ def read_measured(path: Path) -> MeasuredWorkloads:
     return read_measured_file(
         path,
         MeasuredWorkloads,
-        FORMAT,
         "measured workloads",
         KEYS,
         lambda row: (row.key, row.iteration_s, "the time of row"),
@@ -207,12 +199,11 @@ def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
     if not rows:
         raise UserError(f"no workload can be measured here: {next(iter(reasons.values()))}")
     measured = MeasuredWorkloads(
-        format=FORMAT,
+        **origin(),
         benchmark="workloads",
         machine=str(node.info["name"]),
         driver=str(node.info["driver"]),
         cuda=str(node.info["cuda"]),
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         method=METHOD,
         rows=list(rows.values()),
     )
@@ -300,13 +291,7 @@ def _results(
         format=FORMAT,
         **provenance(),
         machine=machine.name,
-        measured={
-            "machine": given.machine,
-            "driver": given.driver,
-            "cuda": given.cuda,
-            "date": given.date,
-            "method": given.method,
-        },
+        measured=given.described(),
         mean_error=statistics.fmean(errors),
         worst_error=max(errors),
         ratio=statistics.geometric_mean(row.ratio for row in rows),
