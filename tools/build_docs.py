@@ -3,8 +3,8 @@
 
     .venv/bin/python tools/build_docs.py [--links]
 
-Links between the pages are always followed. With --links, links to other sites are also followed,
-and no page is written. The script needs doxygen, the packages of the extra `docs` in
+The script always checks the links between the pages. With --links, it also checks the links to
+other sites, but writes no pages. The script needs doxygen, the packages of the extra `docs` in
 pyproject.toml, and an installed Interlace. tools/docs provides all three.
 """
 
@@ -22,18 +22,18 @@ BUILD = ROOT / "build/docs"
 
 
 def child(node: ElementTree.Element, path: str) -> ElementTree.Element:
-    """Return the element at a path under a node. Doxygen always writes this element."""
+    """Return the element at a path below a node. Doxygen always writes this element."""
     found = node.find(path)
     assert found is not None, f"Doxygen's XML has no {path}"
     return found
 
 
 def arrange_by_file(folder: Path) -> None:
-    """Make Doxygen's XML describe each header by itself, as Breathe needs it.
+    """Rearrange Doxygen's XML so that it describes each header separately, as Breathe needs it.
 
     Several headers have the same base name, and a namespace spreads over several headers. Each file
-    therefore gets its path as its name. It also gets the members of namespaces that it declares, by
-    their qualified names. Members that are not public are left out.
+    therefore gets its path as its name. Each file also gets the members of namespaces that it
+    declares, by their qualified names. Members that are not public are left out.
     """
     index = ElementTree.parse(folder / "index.xml")
     files: dict[str, tuple[Path, ElementTree.Element]] = {}
@@ -53,7 +53,7 @@ def arrange_by_file(folder: Path) -> None:
                 file = child(root, "compounddef")
                 place = ElementTree.Element("sectiondef", {"kind": section.get("kind", "")})
                 place.append(member)
-                # Doxygen's order: sections precede the descriptions.
+                # As in Doxygen's own files, sections precede the descriptions.
                 file.insert(list(file).index(child(file, "briefdescription")), place)
     for path in folder.glob("class*.xml"):
         owner = ElementTree.parse(path)
@@ -70,16 +70,17 @@ def arrange_by_file(folder: Path) -> None:
 
 
 def main() -> int:
-    """Run Doxygen and Sphinx. Return the exit code."""
+    """Run Doxygen and Sphinx, and return the exit code."""
     if sys.argv[1:] not in ([], ["--links"]):
         print(__doc__, file=sys.stderr)
         return 2
     builder = "linkcheck" if sys.argv[1:] else "html"
     xml = BUILD / "doxygen"
-    shutil.rmtree(xml, ignore_errors=True)  # this page belongs to a header that no longer exists
+    # The folder may have pages of headers that no longer exist.
+    shutil.rmtree(xml, ignore_errors=True)
     xml.mkdir(parents=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    # Doxygen's filter is written in Python
+    # Doxygen's filter is written in Python, so PATH must lead to a Python.
     environment = {**os.environ, "NO_COLOR": "1", "PATH": path}
     doxygen = subprocess.run(["doxygen", "docs/Doxyfile"], cwd=ROOT, check=False, env=environment)
     if doxygen.returncode != 0:

@@ -1,16 +1,17 @@
-"""Runs clang-tidy over the sources below src/ that a build compiles.
+"""Runs clang-tidy on the sources in src/ that a build compiles.
 
     python tools/clang_tidy.py JOBS BUILD...
 
 Each BUILD has a compile_commands.json. If several builds compile a source, it is checked as the
-first BUILD compiles it. Nearly all the time goes to the headers. The sources of a folder of src/
-that are compiled alike are therefore checked together, as one file that includes them. If this file
-has no finding, its sources have none. If it has a finding, each source is checked alone, and only
-these results count. Names that clash only in the common file therefore do not count. The static
-analyzer skips included sources unless the file that includes them has UnifiedSource in its name.
+first BUILD compiles it. clang-tidy spends nearly all its time on headers. Therefore all sources of
+a folder of src/ that have the same flags are checked together, as one file that includes them. If
+this file has no finding, its sources have none. If it has a finding, each source is checked alone,
+and only the results of these checks count. Names that clash only in the common file therefore do
+not count. The static analyzer skips included sources unless the name of the file that includes them
+contains UnifiedSource.
 
-A clean group is not checked again until one of its sources, its flags, any header, the settings or
-the tool changes. The exit code is 0 if nothing was found, and 1 otherwise.
+A group without findings is checked again only after a change of one of its sources, its flags, any
+header, the settings or the tool. The exit code is 0 if nothing was found, and 1 otherwise.
 """
 
 import hashlib
@@ -29,8 +30,8 @@ WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
 INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
-# The analyzer leaves a function after max-nodes states. This limit is a quarter of its default,
-# which halves the time.
+# The analyzer gives up on a function after max-nodes states. This limit is a quarter of the
+# default, and halves the time.
 ANALYZER = [
     f"--extra-arg={word}" for word in ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=60000")
 ]
@@ -38,8 +39,8 @@ NOISE = (" warnings generated.", " warning generated.")
 
 
 class Group(NamedTuple):
-    """Sources whose compile commands differ only in file names, and the file that marks a clean
-    check.
+    """Sources whose compile commands differ only in file names, and the file whose existence says
+    that a check found nothing.
     """
 
     name: str
@@ -50,8 +51,8 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """Return the sources, also generated ones, by folder and command. The largest group comes
-    first.
+    """Return the sources, including generated ones, in groups by folder and command. The largest
+    group comes first.
     """
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
     for build in builds:
@@ -59,7 +60,7 @@ def groups_of(builds: list[Path]) -> list[Group]:
             for source in compiled(Path(entry["file"])):
                 folders = (ROOT / "src", build.resolve() / "workloads")
                 if source.suffix == ".cpp" and any(map(source.is_relative_to, folders)):
-                    # a source of two targets is checked as its first target compiles it
+                    # A source of two targets is checked as the first target compiles it.
                     flags = flags_of(shlex.split(entry["command"]))
                     commands.setdefault(source, (entry["directory"], flags))
     members = defaultdict(list)
@@ -85,7 +86,7 @@ def groups_of(builds: list[Path]) -> list[Group]:
 
 
 def compiled(file: Path) -> list[Path]:
-    """Return the source itself, or the sources that a unity file of cmake includes."""
+    """Return the file itself, or the sources that it includes if it is a unity file of cmake."""
     if file.suffix != ".cxx":
         return [file]
     return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]
@@ -100,10 +101,11 @@ def flags_of(command: list[str]) -> tuple[str, ...]:
             next(words)
         elif word == "-include":
             forced = next(words)
-            # another compiler made the precompiled header for itself
+            # Another compiler made the precompiled header for its own use.
             if not forced.endswith("cmake_pch.hxx"):
                 kept += [word, forced]
-        elif not word.endswith("_EXPORTS"):  # a definition NAME_EXPORTS says which module is built
+        # A definition NAME_EXPORTS only says which module is built.
+        elif not word.endswith("_EXPORTS"):
             kept.append(word)
     return tuple(kept)
 
@@ -117,7 +119,7 @@ def digest(path: Path) -> bytes:
 
 
 def tidy(source: Path, *options: str) -> tuple[bool, str]:
-    """Return whether clang-tidy finds nothing, and its output."""
+    """Return whether clang-tidy finds nothing, and the output of clang-tidy."""
     done = subprocess.run(
         ["clang-tidy", "--quiet", *ANALYZER, *options, "-p", str(WORK), str(source)],
         stdout=subprocess.PIPE,

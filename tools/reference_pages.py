@@ -3,8 +3,8 @@
 
     .venv/bin/python tools/reference_pages.py command-line|environment
 
-The program itself provides both references. docs/conf.py puts them on their pages when the site is
-built. No file of the repository has them.
+The program itself has the texts of both references. docs/conf.py puts them on their pages when the
+site is built. They are not in any file of the repository.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from interlace.runtime.environment import INTERNAL, variables
 
 
 def _cell(text: str) -> str:
-    """Return a text as a cell of a table. Options and variables become code."""
+    """Return a text as a cell of a table. Options and variables are formatted as code."""
     text = " ".join(text.split())
     text = re.sub(r"([\\|<>*\[\]])", r"\\\1", text).replace("`", "")
     code = r"(?<![\w`/-])(--?[a-z][\w-]*|[A-Z]+(?:_[A-Z]+)+\b|\w[\w./-]*\.(?:toml|json|md))"
@@ -30,7 +30,7 @@ def _cell(text: str) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield each command without subcommands: its words and its parser."""
+    """Yield each command that has no subcommands, with its words and its parser."""
     words = [(name,) for name in cli.commands()] + list(cli.VARIANTS)
     for name, *rest in sorted(words):
         variant = rest[0] if rest else None

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
-# quickstart and check source this file for their common set-up: system packages, the virtual
-# environment (.venv), the CUDA toolkit if it is wanted, and the project installed into .venv. The
-# file is never run by itself.
+# quickstart and check source this file. It has their common set-up: system packages, the virtual
+# environment (.venv), the CUDA toolkit if it is wanted, and the installation of the project into
+# .venv. Do not run this file by itself.
 #
-# All parts are made inside the checkout. A finished part leaves a stamp in .venv/.interlace, which
-# is a hash of the part's inputs. A part is not made again as long as its stamp fits. While pip
-# changes .venv, that folder has the file `unfinished`. A run that finds this file starts with a new
-# .venv.
+# The set-up makes all its parts inside the checkout. A finished part leaves a stamp in
+# .venv/.interlace. The stamp is a hash of the part's inputs. While the stamp fits, the part is not
+# made again. While pip changes .venv, .venv/.interlace has the file `unfinished`. A run that finds
+# this file makes a new .venv.
 
 set -euo pipefail
 
@@ -24,7 +24,7 @@ setting_up=0
 terminal=0
 if [ -t 1 ]; then terminal=1; fi
 
-# --- talking --------------------------------------------------------------------------------------
+# --- messages and steps ---------------------------------------------------------------------------
 
 say() { printf '%s\n' "$*"; }
 
@@ -38,8 +38,8 @@ usage_error() {
   exit 2
 }
 
-# A child has a process group of its own. This function passes Ctrl-C on to everything that the
-# child started.
+# Each child process has its own process group. This function passes Ctrl-C on to every process that
+# the child started.
 stop_child() {
   local tries
   [ -n "$child" ] || return 0
@@ -76,8 +76,8 @@ show() {
   return "$status"
 }
 
-# explain LOG: prints one sentence if the log file shows a problem that the user can fix. Fails if
-# it shows none.
+# explain LOG: prints one sentence if the log file shows a problem that the user can fix. Otherwise
+# it fails.
 explain() {
   if grep -qi 'no space left on device' "$1"; then
     say "the disk is full"
@@ -88,8 +88,9 @@ explain() {
   fi
 }
 
-# step LABEL LOG COMMAND...: runs a command and prints one line with the seconds that it took. All
-# its output goes to build/logs/LOG.log. If the command fails, the end of that file is shown.
+# step LABEL LOG COMMAND...: runs a command and prints one line with the seconds that it took. The
+# output of the command goes to build/logs/LOG.log. If the command fails, the end of that file is
+# printed.
 step() {
   local label=$1 log=$logs/$2.log began=$SECONDS status=0 tick=0 part reason
   shift 2
@@ -120,8 +121,8 @@ step() {
   return "$status"
 }
 
-# setup_step LABEL LOG COMMAND...: a step of the set-up. If its log shows a known reason for a
-# failure, one sentence ends the run.
+# setup_step LABEL LOG COMMAND...: runs a step of the set-up. If the step fails and its log shows a
+# known reason, the run ends with one sentence.
 setup_step() {
   local status=0
   setting_up=1
@@ -141,7 +142,7 @@ stamp() {
 
 hash_of() { sha256sum | cut -d ' ' -f 1; }
 
-# Prints the hash of every file below the given names, and of the path of the checkout.
+# Prints a hash of the path of the checkout and of every file below the given names.
 tree_hash() {
   (
     cd "$root"
@@ -161,7 +162,7 @@ find_python() {
   python=
   for name in python3 python3.14 python3.13 python3.12 python3.11; do
     while read -r found; do
-      # An activated .venv comes first in PATH, but its own python cannot make it again.
+      # An activated .venv comes first in PATH, but the python of .venv cannot make .venv again.
       if [ "${found%/*}" -ef "$venv/bin" ]; then continue; fi
       if "$found" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null; then
         python=$found
@@ -182,7 +183,7 @@ compiler_is_new_enough() {
   [ "${version%%.*}" -ge 12 ]
 }
 
-# Puts the names of missing packages into `missing`.
+# Puts the names of the missing packages into `missing`.
 find_missing() {
   missing=()
   if find_python; then
@@ -209,8 +210,8 @@ install_packages() {
     apt-get install -y --no-install-recommends "$@"
 }
 
-# system_packages [PACKAGE=COMMAND|PACKAGE=/FILE]...: installs missing packages. python and g++ are
-# always included.
+# system_packages [PACKAGE=COMMAND|PACKAGE=/FILE]...: installs the packages that are missing. It
+# also checks python and g++ in every call.
 system_packages() {
   local packages
   find_missing "$@"
@@ -256,8 +257,8 @@ pip_install() {
   rm -f "$stamps/unfinished"
 }
 
-# requirements LIST...: prints packages of pyproject.toml. LIST is build, project or the name of an
-# extra.
+# requirements LIST...: prints packages of pyproject.toml. Each LIST is build, project or the name
+# of an extra.
 requirements() {
   "$venv/bin/python" - "$root/pyproject.toml" "$@" <<'PYTHON'
 import sys, tomllib
@@ -289,7 +290,8 @@ python_packages() {
 
 # --- CUDA -----------------------------------------------------------------------------------------
 
-# Sets `gpus` to the number of GPUs that can run kernels. Says why if a GPU or a driver is unusable.
+# Sets `gpus` to the number of GPUs that can run kernels. Says why if a GPU or a driver cannot be
+# used.
 find_gpus() {
   local answer why=
   answer=$("$python" "$root/tools/find_gpus.py") || answer=
@@ -311,7 +313,7 @@ toolkit_folder() {
   "$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib") + "/nvidia/cu13")'
 }
 
-# Sets `nvcc` to the first nvcc that is found, or to nothing.
+# Sets `nvcc` to the first nvcc that is found. If there is none, `nvcc` becomes empty.
 find_nvcc() {
   local candidate
   for candidate in "${CUDACXX:-}" "$(command -v nvcc || true)" /usr/local/cuda/bin/nvcc \
@@ -329,15 +331,15 @@ find_nvcc() {
 install_toolkit() {
   local folder
   pip_install 'cuda-toolkit[nvcc,cudart,cufft,cccl,nvml,nvtx]==13.0.*' || return $?
-  # nvcc and cmake look for the names of an installed toolkit.
+  # nvcc and cmake look for the file names of an installed toolkit.
   folder=$(toolkit_folder)
   ln -sfn lib "$folder/lib64"
   ln -sfn libcudart.so.13 "$folder/lib/libcudart.so"
 }
 
-# Sets `cuda` to ON if there is an nvcc of CUDA 13, and otherwise to OFF. Sets `cuda_plan` to a
-# sentence about this choice. With a GPU but without an nvcc, the toolkit comes from PyPI.
-# INTERLACE_CUDA=OFF leaves the CUDA part out.
+# Sets `cuda` to ON if there is an nvcc of CUDA 13, and to OFF otherwise. Sets `cuda_plan` to a
+# sentence about this choice. If there is a GPU but no nvcc, the toolkit is fetched from PyPI.
+# INTERLACE_CUDA=OFF leaves out the CUDA part.
 cuda_toolkit() {
   case ${INTERLACE_CUDA:-AUTO} in
     ON | AUTO) ;;
@@ -381,9 +383,9 @@ install_wheel() {
   pip_install --no-deps --no-index --force-reinstall "$root"/build/wheel/interlace-*.whl
 }
 
-# install_project TESTS: builds and installs the project. If TESTS is ON, the C++ tests are also
-# compiled. The build goes to build/host, with CUDA to build/cuda, and with CUDA but without a GPU
-# to build/login.
+# install_project TESTS: builds and installs the project. If TESTS is ON, the C++ tests are
+# compiled, too. The build folder is build/host without CUDA, build/cuda with CUDA, and build/login
+# with CUDA but without a GPU.
 install_project() {
   local tests=$1 key label='interlace: compile and pack'
   build=$root/build/host
@@ -415,8 +417,8 @@ begin() {
   exec 9>"$root/build/lock"
   flock -n 9 || fail "another quickstart or check is at work in this checkout"
   find "$root/build/tmp" -mindepth 1 -delete
-  export TMPDIR=$root/build/tmp # nothing outside the checkout
+  export TMPDIR=$root/build/tmp # so that nothing is written outside of the checkout
   export PIP_USER=0
-  export CXX=${CXX:-g++} # every build takes the compiler that was checked
+  export CXX=${CXX:-g++} # every build uses the compiler that was checked
   export CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
 }

@@ -2,15 +2,15 @@
 
     python tools/tutorials.py [PAGE...]
 
-A page is its own script. A block ```console has commands, each after `$ `, with the output of each
-command below it. A line `...` stands for lines that the page leaves out. Inside a line, `...`
-stands for text that differs from run to run. A sentence that ends in "as `NAME`:" makes the block
-below it a file. Two comments control the run. After <!-- not run: REASON -->, the next block is not
-run. <!-- stand-in: driver --> (or regions) gives the page a PyTorch whose GPUs are host memory. A
-page finds the checkout at ~/interlace.
+Each page is its own script. A block ```console has commands. Each command follows `$ `, and its
+output follows the command. A line `...` stands for lines that the page leaves out. Inside a line,
+`...` stands for text that differs from run to run. If a sentence ends in "as `NAME`:", the block
+below it becomes a file. Two comments control the run. After <!-- not run: REASON -->, the next
+block is not run. <!-- stand-in: driver --> (or regions) gives the page a PyTorch whose GPUs are
+host memory. The commands of a page find the checkout at ~/interlace.
 
 tests/python/test_tutorials.py runs the pages with the same functions and compares the output. If an
-output changes, run this tool and look at the difference.
+output changes, run this tool and check the difference.
 """
 
 from __future__ import annotations
@@ -32,9 +32,8 @@ TIMEOUT_S = 300
 
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"as `([^`]+)`:\n+\Z")
-_PROGRESS = re.compile(
-    r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$"
-)  # only slow machines print this line
+# Only slow machines print lines of progress.
+_PROGRESS = re.compile(r": \d+ of \d+ \w+, \d+ s gone, about \d+ s left$")
 _STAND_IN = re.compile(r"<!-- stand-in: (driver|regions) -->")
 _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
@@ -51,13 +50,13 @@ class Command:
 
 @dataclass
 class Block:
-    """A block of a page: the word of its fence, its text, and the settings in the words above
+    """A block of a page: the word after its fence, its text, and the settings in the words above
     it.
     """
 
     language: str
     text: str
-    line: int  # the first line inside the block
+    line: int  # the number of the first line inside the block
     file: str = ""
     not_run: str = ""
 
@@ -121,7 +120,7 @@ def stand_in_of(page: Path) -> str:
 
 
 def stand_in(name: str, folder: Path) -> dict[str, str]:
-    """Return the environment of a stand-in. Its libraries go to the folder."""
+    """Return the environment of a stand-in. The libraries of the stand-in go to `folder`."""
     if name == "":
         return {}
     environment = {"PYTHONPATH": str(ROOT / "tests/python/stand_ins" / name)}
@@ -138,14 +137,14 @@ def stand_in(name: str, folder: Path) -> dict[str, str]:
         **environment,
         "LD_LIBRARY_PATH": str(folder),
         "FAKE_SEED": "1",
-        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # no other process shares this folder
-        # otherwise copies race with the start of the engine, and counts differ
+        "INTERLACE_COPY_TRAFFIC": str(folder / "traffic"),  # a folder that no other process shares
+        # Otherwise copies would race with the start of the engine, and counts would differ.
         "INTERLACE_PRELOAD_START": "wait",
     }
 
 
 class Shell:
-    """Runs a page's blocks in a folder, as a reader would in one terminal."""
+    """Runs the blocks of a page in a folder, as a reader would in one terminal."""
 
     def __init__(self, folder: Path, environment: dict[str, str] | None = None) -> None:
         folder.mkdir(exist_ok=True)
@@ -160,7 +159,7 @@ class Shell:
             "COLUMNS": str(COLUMNS),
             **(environment or {}),
         }
-        # Packages that a page installs stay in the page's folder, and no other packages are used.
+        # Packages that a page installs stay in the folder of the page. Other packages are not used.
         packages = str(folder / ".packages")
         paths = (packages, self._environment.get("PYTHONPATH", ""))
         self._environment |= {
@@ -177,7 +176,7 @@ class Shell:
         path.write_text(block.text, encoding="utf-8")
 
     def run(self, command: str) -> list[str]:
-        """Return the lines that a command prints to either stream."""
+        """Return the lines that a command prints to standard output and to standard error."""
         script = f"{command}\nstatus=$?\npwd >'{self._place}'\nexit $status"
         done = subprocess.run(
             ["bash", "-c", script],
@@ -208,15 +207,15 @@ def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
 
 
 def updated(shown: list[str], printed: list[str]) -> list[str]:
-    """Return the output as the page shows it, with as many lines around each `...` as before."""
+    """Return the output in the form of the page. Around each `...`, it has as many lines as
+    before.
+    """
     if LEFT_OUT not in shown:
         return printed
     first = shown.index(LEFT_OUT)
     last = len(shown) - 1 - shown[::-1].index(LEFT_OUT)
     if first != last:
-        return (
-            shown  # if there are several cuts, only a person knows which lines belong between them
-        )
+        return shown  # with several cuts, only a person knows which lines belong between them
     after = len(shown) - 1 - last
     return [*printed[:first], LEFT_OUT, *(printed[-after:] if after else [])]
 

@@ -1,6 +1,6 @@
-# Whether INTERLACE_UCX_SOURCE is the source tree of a UCX that the module in src/ucx is written for;
-# sets MAJOR_VERSION, MINOR_VERSION and PATCH_VERSION. A module uses interfaces of UCX that are not
-# public, so another version is refused.
+# Checks that INTERLACE_UCX_SOURCE is the source tree of the UCX version for which the module in
+# src/ucx is written. Sets MAJOR_VERSION, MINOR_VERSION and PATCH_VERSION. The module uses
+# interfaces of UCX that are not public, so another version is refused.
 set(ucx_wanted 1.22)
 
 set(ucx_versions "${INTERLACE_UCX_SOURCE}/configure.ac")

@@ -89,7 +89,7 @@ def test_figures_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
             far = one["ratio"] is not None and abs(one["ratio"] - 1) > 0.15
             assert one["note"] == (proact.REASONS[one["key"]] if far else "")
             assert one["possible"] == (not far or one["key"] not in proact.IMPOSSIBLE)
-    # Because --quick does not run this case.
+    # --quick does not run this case.
     assert set(proact.REASONS) - set(rows) == {"vs-bulk-copy-8"}
     hardware = [
         one["simulated"] for key, one in rows.items() if key.startswith("hardware-vs-inline-")

@@ -1,4 +1,4 @@
-"""Tests `interlace.safe_open` and `interlace.stream` in host memory, and folders that they read."""
+"""Tests `interlace.safe_open` and `interlace.stream` in host memory, and the folders they read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def tensors() -> dict[str, Array]:
 
 
 def shards(folder: Path, parts: dict[str, dict[str, Array]], **more: Any) -> Path:
-    """Make a folder with several files and their index."""
+    """Make a folder with several checkpoint files and their index. Return the folder."""
     folder.mkdir(exist_ok=True)
     for file, part in parts.items():
         interlace.save(part, folder / file, metadata={"format": "np", "file": file})
@@ -51,7 +51,7 @@ def refusal(action: Any, *arguments: Any, **options: Any) -> str:
 
 
 def bytes_read() -> int:
-    """Return the number of bytes that this process has read by system calls."""
+    """Return how many bytes this process has read with system calls."""
     return int(Path("/proc/self/io").read_text().split()[1])
 
 
@@ -118,8 +118,8 @@ def test_what_cannot_be_asked_for(file: Path) -> None:
 
 
 def test_wrong_rows_of_a_plan_are_told_as_safetensors_tells_them() -> None:
-    # The tests of safetensors look for these words. Few runs have those tests, because they must be
-    # fetched.
+    # The tests of safetensors compare these words. Those tests must be fetched, so few runs include
+    # them.
     assert "is 0-d" in refusal(slices.rows_of, "scalar", slice(0, 1), ())
     assert "step 1" in refusal(slices.rows_of, "wide", slice(0, 3, 2), (3,))
 
@@ -223,10 +223,10 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
     stream = interlace.stream(file, framework="numpy", ahead=1)
     found = {}
     for name, tensor in stream:
-        assert len(begun) <= len(found) + 2  # the empty tensor takes no place
+        assert len(begun) <= len(found) + 2  # because the empty tensor takes no room
         found[name] = tensor
     assert list(found) == [entry for batch in begun for entry in batch]
-    # Tensors are read one at a time, because a second one does not fit.
+    # The reader reads one tensor at a time, because there is no room for a second tensor.
     assert all(len(batch) == 1 for batch in begun[:-1])
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     only = interlace.stream(file, framework="numpy", only=lambda name: name == "deep")
@@ -235,7 +235,7 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
 
 
 def held() -> tuple[int, int]:
-    """Return the descriptors and the threads of this process."""
+    """Return the number of descriptors and the number of threads of this process."""
     return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))  # noqa: PTH208
 
 

@@ -1,5 +1,5 @@
-"""Tests headers of safetensors files: accepted headers, and refused headers with the words of
-the refusal.
+"""Tests headers of safetensors files: which headers are accepted, and the messages about those that
+are refused.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ print((after - before) * 1024)
 
 @pytest.mark.parametrize("entry", ['"model.layers.%d.w":{"dtype":"F32","shape":[1,2],', '"%d":{'])
 def test_a_large_header_takes_little_memory(tmp_path: Path, entry: str) -> None:
-    """Check that reading takes at most the memory that NEEDED states for each byte of a header."""
+    """Check that reading a header takes at most NEEDED bytes of memory for each byte of the
+    header.
+    """
     entries, size, end = [], 0, 0
     for number in range(10**6):
         text = entry % number
@@ -226,8 +228,8 @@ def test_what_is_laid_out_is_read_back(
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_a_damaged_header_is_refused_or_sound(data: st.DataObject) -> None:
-    """Check that a mutated header that is accepted fills the data, and that safetensors accepts
-    it.
+    """Check that a mutated header is refused, or that it fills the data and that safetensors
+    accepts it.
     """
     deserialize = pytest.importorskip("safetensors").deserialize
     tensors = data.draw(specs.filter(bool))

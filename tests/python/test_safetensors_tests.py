@@ -1,7 +1,7 @@
-"""Runs the tests of safetensors for `safe_open` with Interlace's `safe_open`.
+"""Runs the tests of safetensors for `safe_open`, with Interlace's `safe_open` in its place.
 
 The tests are fetched with the source package and run unchanged. The `safe_open` that they import
-from safetensors is Interlace's, also inside safetensors' own `load_file`.
+from safetensors is Interlace's. So is the `safe_open` that safetensors' own `load_file` calls.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ safetensors.PrefetchLoader = interlace.PrefetchLoader
 
 @pytest.fixture(autouse=True)
 def _no_memory_of_earlier_tests():
-    # Some tests measure a GPU's free memory, of which PyTorch keeps what earlier tests used.
+    # Some tests measure the free memory of a GPU. PyTorch keeps memory that earlier tests used.
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
 
@@ -81,7 +81,7 @@ def test_they_pass(tmp_path: Path) -> None:
     skipped = [case for case in cases if case.find("skipped") is not None]
     print(f"safetensors {VERSION}: {len(cases) - len(skipped)} passed, {len(skipped)} skipped")
     assert len(cases) == 109
-    for case in skipped:  # these tests need libraries or devices that this machine does not have
+    for case in skipped:  # these tests need libraries or devices that this machine lacks
         reason = case.find("skipped")
         assert reason is not None
         text = f"{reason.get('message')} {case.get('name')}".lower()

@@ -1,4 +1,4 @@
-"""Tests bench/same_machine_code.py: the kernels of two builds that it calls the same."""
+"""Tests which kernels of two builds bench/same_machine_code.py reports as the same."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def tool() -> ModuleType:
 
 
 def listings(arch: str, kernels: dict[str, tuple[int, list[str]]]) -> tuple[str, str]:
-    """Return the output of cuobjdump with -sass and with -res-usage."""
+    """Return the output of cuobjdump with -sass, and its output with -res-usage."""
     sass = [f"arch = {arch}", f"\tcode for {arch}"]
     usage = [f"arch = {arch}", "Resource usage:"]
     for name, (registers, code) in kernels.items():

@@ -1,4 +1,4 @@
-"""Tests sampled runs, in which iterations that repeat are not simulated."""
+"""Tests sampled runs. They do not simulate iterations that repeat."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 from interlace.model.mechanism_table import BULK_COPY, COPY_ENGINE, GPS, INLINE
 from study_helpers import MACHINE, REGION_WORKLOADS, Run
 
-# From a workload to the small run that the workload's own test file also uses.
+# Maps a workload to a small run. The test file of the workload defines this run.
 TINY = {
     name: importlib.import_module(f"test_{name.replace('-', '_')}").TINY
     for name in REGION_WORKLOADS
 }
 ITERATIONS = 9
 TIMED = 4
-MOST = 0.02  # the largest relative error of a sampled run's time
+MOST = 0.02  # the largest allowed relative error of the time of a sampled run
 
 
 def studied(run: Run, path: Path, *words: object) -> tuple[list[dict[str, Any]], str]:
-    """Return the rows of a study and its output."""
+    """Return the rows of a study, and its output."""
     pytest.importorskip("interlace._core")
     done = run("study", *words, "--machine", MACHINE, "--json", path)
     assert done.code == 0, done.err

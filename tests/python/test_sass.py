@@ -1,13 +1,13 @@
-"""Tests that an untracked kernel costs nothing: its machine code equals that of a hand-written
-twin.
+"""Tests that an untracked kernel costs nothing: its machine code equals that of its twin.
 
-tests/gpu/sass_twins.cu holds pairs of kernels `model_x` and `twin_x`. Both are compiled for sm_90
-and disassembled. Each opcode (with its modifiers) must occur equally often in both. NOP is not
-counted, because it only pads a kernel's end.
+tests/gpu/sass_twins.cu has pairs of kernels `model_x` and `twin_x`. The twin is written by hand.
+Both are compiled for sm_90 and disassembled. Each opcode (with its modifiers) must occur equally
+often in both. NOP does not count, because it only pads the end of a kernel.
 
-A kernel that measures the rate of an operation has exactly as many of these operations as the
-measurement counts. If a kernel states `blocks_at_once`, the registers are enough for this number of
-blocks with every mechanism. Kernels that are launched early load nothing before they have waited.
+Other tests examine further kernels. A kernel that measures the rate of an operation must have
+exactly as many of these operations as the measurement counts. If a kernel states `blocks_at_once`,
+there must be enough registers for this number of blocks, with every mechanism. Kernels that are
+launched early must not load anything before they have waited.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ INSTRUCTION = re.compile(r"^\s*/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]
 
 
 def find_nvcc() -> str | None:
-    """Return the compiler that the build uses."""
+    """Return the nvcc that the build uses."""
     installed = shutil.which("nvcc") or shutil.which("/usr/local/cuda/bin/nvcc")
     return os.environ.get("CUDACXX") or installed
 
@@ -79,9 +79,9 @@ def test_opcodes_are_counted() -> None:
 
 
 def compiled(source: Path, folder: Path, arch: str = "sm_90") -> tuple[Path, str]:
-    """Return the machine code of a source, and the assembler's report on its kernels.
+    """Return the machine code of a source file, and the assembler's report on its kernels.
 
-    A source is compiled once, although several tests look at it.
+    Each source file is compiled only once, although several tests use it.
     """
     text = source.read_text("utf-8")
     if (text, arch) not in COMPILATIONS:
@@ -104,7 +104,7 @@ def _compiled(source: Path, folder: Path, arch: str) -> tuple[Path, str]:
 
 
 def ptx_of(source: Path, folder: Path, arch: str) -> str:
-    """Return the PTX of a source."""
+    """Return the PTX of a source file."""
     ptx = folder / f"{source.stem}.ptx"
     words = [find_nvcc(), "-std=c++20", f"-arch={arch}", "--expt-relaxed-constexpr"]
     folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'src'}"]
@@ -113,7 +113,7 @@ def ptx_of(source: Path, folder: Path, arch: str) -> str:
 
 
 def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
-    """Return the machine code of a source as nvdisasm prints it."""
+    """Return the machine code of a source file as nvdisasm prints it."""
     nvdisasm = find_nvdisasm()
     if nvdisasm is None:
         pytest.skip("no nvdisasm (of the CUDA toolkit, or the package nvidia-cuda-nvdisasm)")
@@ -123,7 +123,7 @@ def listing_of(source: Path, folder: Path, arch: str = "sm_90") -> str:
 
 
 def loads_before_wait(listing: str) -> dict[str, list[str]]:
-    """Return the loads before the wait, for kernels that wait for earlier work (ACQBULK)."""
+    """Return, for each kernel that waits for earlier work (ACQBULK), its loads before the wait."""
     found: dict[str, list[str]] = {}
     name = ""
     loads: list[str] = []
@@ -153,7 +153,7 @@ def test_loads_before_a_wait_are_seen() -> None:
 
 
 def on_gpus(workload: str, folder: Path) -> Path:
-    """Return the source that the build makes from a workload's header
+    """Return the source file that the build makes from the header of a workload
     (cmake/InterlaceWorkloads.cmake).
     """
     source = folder / f"{workload}_on_gpus.cu"
@@ -181,7 +181,9 @@ def test_early_kernels_load_nothing_before_they_have_waited(source: str, tmp_pat
 
 
 def test_gpus_of_8_0_run_what_is_guarded(tmp_path: Path) -> None:
-    """Sources with instructions of compute capability 9.0 also compile for 8.0, without these."""
+    """Check that sources with instructions of compute capability 9.0 also compile for 8.0, where
+    these instructions are left out.
+    """
     source = tmp_path / "guarded.cu"
     parts = ("agent", "exchange")
     lines = [f'#include "{ROOT}/src/cuda/region/{part}.cu"' for part in parts]
@@ -212,7 +214,9 @@ template __global__ void interlace::device::run_grid<interlace::device::untracke
 
 
 def test_a_multiprocessor_of_fewer_threads_holds_fewer_blocks(tmp_path: Path) -> None:
-    """With 1536 threads instead of 2048, ptxas does not warn, and the PTX has two bounds."""
+    """Check that, for GPUs with 1536 threads per multiprocessor instead of 2048, ptxas does not
+    warn, and the PTX has two bounds.
+    """
     source = tmp_path / "full.cu"
     source.write_text(FULL, "utf-8")
     _, said = compiled(source, tmp_path, "sm_89")
@@ -230,7 +234,8 @@ def test_registers_last_for_all_warps(tmp_path: Path) -> None:
         for entry in entries
         if "jacobi_update" in entry
     ]
-    # The four kinds of kernels: untracked as a whole, untracked in ranges, inline, and tracked.
+    # There are four kinds of kernels: untracked as a whole, untracked in ranges, inline, and
+    # tracked.
     assert len(used) >= 4
     assert max(used) <= 65536 // 2048
 
@@ -258,7 +263,8 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
 
     for name, mix in kernels.items():
         assert not any(op.startswith(("LDL", "STL")) for op in mix), f"{name} uses local memory"
-    # One kernel of each pair has no barrier. Loads use the read-only path. A tile has one barrier.
+    # The kernels axpy and row_sum have no barrier. Their loads use the read-only path. The kernel
+    # with a tile has one barrier.
     for name in ("model_axpy", "model_row_sum"):
         assert total(name, "BAR") == 0
         assert total(name, "WARPSYNC") == 0
@@ -268,8 +274,8 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_block_sum", "SHFL.BFLY") == 5
 
 
-# From a kernel to the prefixes of the counted opcodes and their number. A few more belong to the
-# loop and to the sum at the end.
+# Maps a kernel to the prefixes of the counted opcodes and to their number. A few more of these
+# opcodes belong to the loop and to the sum at the end.
 RATE_MIXES = {
     "multiply_add_f32": {("FFMA",): 256},
     "multiply_add_f64": {("DFMA",): 256},
@@ -299,8 +305,8 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
         assert 256 <= sum(mix.values()) <= 320, (name, mix)
 
 
-# From a chain of a calibration to the prefixes of the counted opcodes and their number. All but a
-# few of them are in the loop.
+# Maps a chain of a calibration to the prefixes of the counted opcodes and to their number. All but
+# a few of these opcodes are in the loop.
 CHAINS = {
     "add": {("LOP3",): 32, ("IADD", "VIADD", "IMAD.IADD"): 32},
     "imad": {("IMAD",): 64},
@@ -320,16 +326,18 @@ CHAINS = {
     "divide_u32": {("MUFU.RCP",): 8, ("IMAD.HI.U32",): 16},
     "divide_f32": {("MUFU.RCP",): 8, ("FCHK",): 8},
 }
-# The memories of load loops in the order of loaded_from, with the opcode of a load from each.
+# The memories of the load loops, in the order of loaded_from. Each has the opcode of a load from
+# it.
 LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
 SMALL = (0, 50, 1000)
-# From the registers of a gather kernel to the number of values that it keeps (multiprocessor.cu).
+# Maps the number of registers of a gather kernel to the number of values that it keeps
+# (multiprocessor.cu).
 GATHERS = {32: 13, 64: 50, 128: 112}
 
 
 @pytest.fixture(scope="module")
 def multiprocessor(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """Return the machine code of a calibration's kernels, and the assembler's report."""
+    """Return the machine code of the kernels of a calibration, and the assembler's report."""
     folder = tmp_path_factory.mktemp("multiprocessor")
     source = folder / "multiprocessor.cu"
     numbers = "unsigned int, unsigned int"
@@ -361,7 +369,7 @@ def multiprocessor(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 
 
 def loops_of(listing: str) -> dict[str, list[Counter[str]]]:
-    """Return the opcodes between each backward branch and its target, by kernel."""
+    """Return, for each kernel, the opcodes between each backward branch and its target."""
     found: dict[str, list[Counter[str]]] = {}
     places: dict[str, int] = {}
     code: list[str] = []
@@ -426,11 +434,11 @@ def test_small_kernels_are_straight_and_gathers_hold_their_registers(
 
 COMPILED = re.compile(r"compiled_as<([^{]*)>\{(\d+), (\d+)\}")
 GRID = re.compile(r"run_grid<untracked, (.*?) ?>\(")
-GRANULE = 8  # threads get registers in steps of this size
+GRANULE = 8  # the number of registers of a thread is a multiple of this
 
 
 def plain_name(text: str) -> str:
-    """Return the name of a kernel in a form that headers and demangled symbols share."""
+    """Return the name of a kernel, in a form that headers and demangled symbols share."""
     name = re.sub(r"interlace::(device::|workload::)?|workload::|\s", "", text)
     return re.sub(r"(\d)u\b", r"\1", name)
 
@@ -445,8 +453,8 @@ def demangled(symbols: list[str]) -> list[str]:
     return run.stdout.splitlines()
 
 
-# Other tests compile the first of these kernels anyway. INTERLACE_TEST_KERNELS=all makes pytest
-# take all.
+# Other tests compile the kernels of these workloads anyway. With INTERLACE_TEST_KERNELS=all, pytest
+# tests the kernels of all workloads.
 SOME = ("pagerank", "sssp", "jacobi", "ct")
 ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
 
@@ -455,7 +463,7 @@ ALL = (*SOME, "als", "diffusion", "eqwp", "hit")
     "workload", ALL if os.environ.get("INTERLACE_TEST_KERNELS") == "all" else SOME
 )
 def test_headers_know_what_the_compiler_makes_of_kernels(workload: str, tmp_path: Path) -> None:
-    """Simulated kernels have the registers and the code size of compiled kernels."""
+    """Check that simulated kernels have the registers and the code size of compiled kernels."""
     source = on_gpus(workload, tmp_path)
     listing = listing_of(source, tmp_path)
     entries = compiled(source, tmp_path)[1].split("Compiling entry function")[1:]
@@ -482,7 +490,7 @@ def test_headers_know_what_the_compiler_makes_of_kernels(workload: str, tmp_path
 
 @pytest.mark.parametrize("workload", ["pagerank", "sssp"])
 def test_headers_know_how_loops_over_edges_are_unrolled(workload: str, tmp_path: Path) -> None:
-    """Loops of edge_units.hpp have as many loads in flight as the header says."""
+    """Check that loops of edge_units.hpp have as many loads in flight as this header says."""
     header = (ROOT / "src/workload/shared/edge_units.hpp").read_text("utf-8")
     stated = {
         name: int(re.findall(rf"\b{name} = (\d+);", header)[0])
@@ -493,12 +501,12 @@ def test_headers_know_how_loops_over_edges_are_unrolled(workload: str, tmp_path:
         for kernel, loops in loops_of(listing_of(on_gpus(workload, tmp_path), tmp_path)).items()
         if "run_gridINS0_9untracked" in kernel and "edge_units" in kernel
     )
-    # Loops over the edges of a block gather to shared memory; loops over short rows read it.
+    # Loops over the edges of a block write to shared memory. Loops over short rows read from it.
     inner = [mix for mix in loops if not total(mix, "BAR") and not total(mix, ("SHFL", "REDUX"))]
     assert max(total(mix, "STS") for mix in inner if total(mix, "LDG")) == stated["unroll"]
     short = max(
         (mix for mix in inner if not total(mix, ("LDG", "STS"))), key=lambda mix: total(mix, "LDS")
     )
     assert total(short, "LDS") == stated["short_unroll"]
-    if workload == "sssp":  # the minimum of three values is one operation
+    if workload == "sssp":  # one operation finds the minimum of three values
         assert total(short, "VIMNMX3") == stated["short_unroll"] // 2

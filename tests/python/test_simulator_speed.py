@@ -1,4 +1,4 @@
-"""`interlace bench simulator`, on small inputs."""
+"""Tests `interlace bench simulator` on small inputs."""
 
 from __future__ import annotations
 

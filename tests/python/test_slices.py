@@ -1,4 +1,4 @@
-"""Tests parts of tensors: the bytes that an index needs, compared with NumPy's own indexing."""
+"""Compares parts of tensors, and the bytes that an index needs, with NumPy's own indexing."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_as_numpy_indexes(case: tuple[tuple[int, ...], Any], gap: int) -> None:
     found = np.lib.stride_tricks.as_strided(buffer, part.shape, [4 * s for s in part.strides])
     assert part.shape == expected.shape
     assert np.array_equal(found, expected)
-    if gap == 1:  # nothing in a gap is read
+    if gap == 1:  # in this case, nothing between the parts is read
         assert buffer.size == expected.size
 
 

@@ -23,7 +23,7 @@ from interlace.model.run import Case, RunFailure
 from interlace.workloads.sssp import Sssp, SsspInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--rmat", 8, "--iterations", 4)  # tests of every workload use this small run
+TINY = ("--rmat", 8, "--iterations", 4)  # the tests of all workloads use this small run
 
 
 def faked(
@@ -36,7 +36,7 @@ def faked(
     kernel: str,
     subscribe: str,
 ) -> dict[str, Any]:
-    """Return the result that a compiled module would return."""
+    """Return the result that the compiled module would return."""
     assert kernel in ("balanced", "warp-per-row")
     assert subscribe in ("all", "needed")
     for array, kind in ((offsets, np.uint64), (columns, np.uint32), (weights, np.float32)):
@@ -62,14 +62,14 @@ def faked(
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 STUDY = ["study", "sssp", "--machine", MACHINE]
 
-# 1 -> 2 -> 3 -> 4 is shorter than 1 -> 4. There are two edges 1 -> 2. Vertex 5 has an edge to 1,
-# and no edge leads to 5.
+# The path 1 -> 2 -> 3 -> 4 is shorter than the edge 1 -> 4. There are two edges 1 -> 2. Vertex 5
+# has an edge to 1, but no edge leads to 5.
 SMALL = BANNER + "5 5 7\n1 4 9\n1 2 3\n2 3 0.5\n3 4 1.25\n1 2 2\n5 1 1\n4 4 0\n"
 SHORTEST = [0, 2, 2.5, 3.75, np.inf]
 
 
 def by_heap(graph: Graph, weights: NDArray[np.float32], source: int) -> list[float]:
-    """Return the distances by Dijkstra's algorithm with a heap, as in a textbook."""
+    """Return the distances by the textbook form of Dijkstra's algorithm, with a heap."""
     out: list[list[tuple[int, float]]] = [[] for _ in range(graph.rows)]
     for target in range(graph.rows):
         for edge in range(graph.offsets[target], graph.offsets[target + 1]):

@@ -1,4 +1,4 @@
-"""Tests studies with a stand-in for the compiled modules: rows, figures, verification and files."""
+"""Tests studies with a stand-in for the compiled modules: rows, figures, verification, files."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_what_the_core_is_given(core: Fake, graph: Path) -> None:
 def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
     # There are 2**18 vertices, so a part has about 0.5 MiB.
     words = ["study", "jacobi", "--rows", 1 << 18, "--machine", MACHINE, "--gpus", 2, "-n", 1]
-    # chunks of 4M leave a part whole
+    # A part is smaller than a chunk of 4 MiB.
     words += ["--chunks", "64K,1m,4M,16M,256K", "--threads", "32,4096"]
     document = result(run, tmp_path, *words)
     tried: dict[str, list[dict[str, int]]] = {POLLING: [], COPY_ENGINE: []}
@@ -173,7 +173,7 @@ def test_chunks_and_threads_are_tried(run: Run, tmp_path: Path) -> None:
 
 
 def test_defaults_of_the_nodes(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
-    # Parts have 2 MiB, so the largest chunk holds a whole part.
+    # A part has 2 MiB, so the largest chunk holds a whole part.
     words = ["study", "jacobi", "--rows", 1 << 20, "--half-bandwidth", 1, "--gpus", 2, "-n", 1]
     rows = by_name(result(run, tmp_path, *words))
     assert [c["ranges"] for c in rows[2, SPLIT]["config"]["tried"]] == [2, 4, 8, 16, 32]
@@ -307,7 +307,7 @@ def test_the_limit_of_the_error(core: Fake, graph: Path) -> None:
 
 
 def test_ranks_of_zero_are_compared_too(core: Fake) -> None:
-    offsets = np.array([0, 0, 1, 2])  # 0 -> 1 -> 2, and nothing leads to 0
+    offsets = np.array([0, 0, 1, 2])  # the edges are 0 -> 1 -> 2, and no edge leads to 0
     chain = graphs.Graph(
         "chain", 3, offsets, np.array([0, 1], dtype=np.uint32), np.array([1, 1, 0], dtype=np.uint32)
     )
@@ -383,7 +383,7 @@ def test_a_worker_s_exception_is_raised_and_the_others_stop() -> None:
 
 
 def test_what_cannot_be_sent_is_told_as_text() -> None:
-    class Local(Exception):  # noqa: N818 (cannot be pickled)
+    class Local(Exception):  # noqa: N818 (an exception that cannot be pickled)
         pass
 
     def fail() -> None:
@@ -394,7 +394,7 @@ def test_what_cannot_be_sent_is_told_as_text() -> None:
 
 
 def test_the_peak_is_the_worker_s_own(core: Fake, graph: Path) -> None:
-    before = np.ones(40_000_000)  # these 320 MB are freed before the fork
+    before = np.ones(40_000_000)  # the test frees these 320 MB before the fork
     del before
     workload = Pagerank.load(PagerankInputs(data=graph), None)
     ((_, outcome),) = workers.run_all(
@@ -456,7 +456,7 @@ def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
 def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:
     process = start(graph, tmp_path)
     working = wait_for_workers(process)
-    os.killpg(process.pid, signal.SIGINT)  # like a terminal
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "interlace: interrupted\n")
     assert not any(alive(pid) for pid in working)
@@ -483,7 +483,9 @@ def test_an_interrupt_inside_the_core(run: Run, core: Fake, graph: Path, tmp_pat
 
 
 class Dropping:
-    """An object whose deletion gets a Ctrl-C. Python ignores an exception there."""
+    """An object whose deletion gets a Ctrl-C. In a deletion, Python ignores the exception of a
+    Ctrl-C.
+    """
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
@@ -550,7 +552,8 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
     for name in names[3:]:  # these mechanisms deliver the same bytes as a bulk copy
         for kind in ("useful", "wasted"):
             assert rows[4, name]["wire"][kind] == rows[4, BULK_COPY]["wire"][kind]
-    assert {call[0] for call in cuda.calls} == {"cuda"}  # other processes compute the host's counts
+    # Other processes compute the counts of the host.
+    assert {call[0] for call in cuda.calls} == {"cuda"}
 
 
 @pytest.mark.parametrize("stop", [(), ("--tolerance", "1e-3")])
@@ -658,7 +661,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert document["machine"]["name"] == "1x Fake H200, shared"
     assert document["machine"]["share_gpu"] is True
     assert document["machine"]["exchange"] == {}
-    assert cuda.rates == []  # one GPU has no links to measure
+    assert cuda.rates == []  # because one GPU has no links to measure
     rows = by_name(document)
     assert {gpus for gpus, _ in rows} == {1, 2, 4}
     assert not {NCCL, NVSHMEM} & {mechanism for _, mechanism in rows}
@@ -669,7 +672,8 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
             continue
         assert row["config"]["shared_gpus"] == 1
         threads = {row["config"].get(key, 512) for key in ("agent_threads", "bulk_threads")}
-        assert threads == {512}  # the agents of all devices must fit on the GPU at the same time
+        # The agents of all devices must fit on the GPU at the same time.
+        assert threads == {512}
         assert row["verified"] is (mechanism != INFINITE_BANDWIDTH)
         assert row["reachable"] is None
         assert row["wire"]["protocol"] is None
@@ -682,7 +686,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert "Shared GPU: " in shown.out
     assert "allow" not in shown.out.replace("what they allow", "")
 
-    # There are enough GPUs, so no GPU is shared, and links are measured.
+    # Now there are enough GPUs, so no GPU is shared, and links are measured.
     cuda.gpus = 4
     document = result(run, tmp_path, *words, "--gpus", "2,4", "--share-gpu")
     assert cuda.rates == [2, 4]
@@ -724,7 +728,7 @@ def test_what_the_links_still_allow(run: Run, cuda: FakeCuda, graph: Path, tmp_p
     fast = by_name(result(run, tmp_path, *words))
     assert all(row["reachable"] == row["opportunity"] for row in fast.values())
 
-    # An exchange of all ranks to all others takes longer than an iteration of the kernels.
+    # At this rate, an exchange of all ranks takes longer than the kernels of an iteration.
     cuda.rate, cuda.rates = 1e6, []
     document = result(run, tmp_path, *words)
     assert cuda.rates == [2, 4]  # each number of GPUs is measured once
@@ -757,7 +761,7 @@ def test_what_the_links_still_allow_of_epochs(
     rows = by_name(result(run, tmp_path, *words))
     wire = rows[2, BULK_COPY]["wire"]
     bound_s = rows[2, INFINITE_BANDWIDTH]["time_s"]
-    # The transfers take as long as the run without transfers. If both epochs were equal, they would
+    # The transfers take as long as the run without transfers. With two equal epochs, the run could
     # hide all transfers. But the first of the two epochs has a tenth of the time and nine tenths of
     # the bytes.
     cuda.rate = (wire["useful"] + wire["wasted"]) / 2 / bound_s
@@ -775,7 +779,7 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     single, *others = document["rows"]
     assert all("limit" not in row for row in others + document["candidates"])
     limit = single["limit"]
-    update, fold = limit["kernels"]  # these are for 40 vertices, 117 edges and ten iterations
+    update, fold = limit["kernels"]  # the work for 40 vertices, 117 edges and ten iterations
     assert update == {
         "name": "rank_update",
         "launches": 10,
@@ -823,8 +827,8 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # The graph has 117 edges and 40 ranks on two GPUs. The kernels move these bytes, and 40 ranks
-    # arrive.
+    # The graph has 117 edges, and 40 ranks on two GPUs. The kernels move the bytes for these, and
+    # 40 ranks arrive from the other GPU.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
     wire = rows[2, BULK_COPY]["wire"]
@@ -940,7 +944,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         "polling (64K, 4K)", "device-launch (64K, 4K)", "copy-engine (1M)", "proact-hardware (64K)",
     ]  # fmt: skip
     ends = {len(line) for line in (*lines[2:5], *lines[6:14])}
-    assert len(ends) == 1  # this makes the last column right-aligned
+    assert len(ends) == 1  # so the last column is right-aligned
 
 
 @pytest.mark.usefixtures("core")

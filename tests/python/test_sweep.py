@@ -1,4 +1,4 @@
-"""Tests `interlace sweep`: what a file may contain, its runs, kept results and output."""
+"""Tests `interlace sweep`: the contents of its files, its runs, kept results, and output."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SMALL_RUNS = 2 * 3
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Write a small sweep file in the folder in which the command runs."""
+    """Write a small sweep file into the working folder of the command."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
@@ -97,7 +97,7 @@ def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     }
     words = ran.out.splitlines()
     assert "6 machines from 4x-volta-nvlink2, 24 runs, simulated" in words[0]
-    # The printed time of a value is the shortest time of all points with this value.
+    # For each value, the command prints the shortest time of all points with this value.
     four = [r for r in result["rows"] if r["gpus"] == 4 and r["mechanism"] != INFINITE_BANDWIDTH]
     key = "link.nvlink2.bandwidth_GB_per_s"
     for value in (6.25, 25, 100):
@@ -105,7 +105,7 @@ def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         of_value = [w for w in words if w.split()[:2] == [key, str(value)]]
         assert least["mechanism"] in of_value[0]
         assert f"{least['time_s'] * 1e6:.2f}" in of_value[0]
-        # The geometric mean over the two points, for each mechanism.
+        # For each mechanism, the geometric mean over the two points.
         for column, name in enumerate((BULK_COPY, INLINE, INFINITE_BANDWIDTH), start=2):
             times = [
                 r["time_s"] for r in result["rows"]
@@ -339,14 +339,14 @@ def test_two_sweeps_do_not_share_a_file(run: Run, small: Path) -> None:
 def test_who_comes_second_leaves_the_file_of_the_first(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
 ) -> None:
-    """The first command makes its file while the second command opens it.
+    """The first command makes the file of runs while the second command opens it.
 
-    If the first command `ends`, it removes the file.
+    If `ends` is true, the first command ends and removes the file.
     """
     runs, lock, first = Path("small.runs.jsonl"), fcntl.flock, contextlib.ExitStack()
 
     def flock(handle: int, operation: int) -> None:
-        if not runs.exists():  # the lock is on another file
+        if not runs.exists():  # this lock is on another file
             lock(handle, operation)
             return
         monkeypatch.setattr(fcntl, "flock", lock)
@@ -614,7 +614,7 @@ def test_no_scheduler_and_no_workers(
 
 
 class _Reply:
-    """A future that holds the value that a worker sent."""
+    """A stand-in for a future. It holds the value that a worker sent."""
 
     def __init__(self, sent: object) -> None:
         self.sent = sent

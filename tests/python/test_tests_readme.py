@@ -1,4 +1,4 @@
-"""Tests that the tests exist that tests/README.md names."""
+"""Tests that all tests that tests/README.md names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests `interlace topo`: pictures, discovery with a fake driver, measurements and saved files."""
+"""Tests `interlace topo`: pictures, discovery with a fake driver, measurements, saved files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ app.command()(topo_command)
 
 
 def run(*arguments: str, columns: int = 80) -> str:
-    """Return the command's output. A UserError passes through to the caller."""
+    """Return the output of the command. A UserError passes through to the caller."""
     result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, list(arguments))
     if result.exception is not None:
         raise result.exception
@@ -38,7 +38,7 @@ def run(*arguments: str, columns: int = 80) -> str:
 
 
 class FakeCore:
-    """The real extension module, with the driver's answers replaced."""
+    """The real extension module, but with invented answers of the driver."""
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -54,7 +54,7 @@ class FakeCore:
 
 
 def four_h200() -> Any:
-    """Return the result of discovery on an HGX board."""
+    """Return what discovery finds on an HGX board with four H200."""
     found = to_core(load_machine("hgx-h200-4"), core)
     found.name = "this-node"
     found["title"] = "4 x NVIDIA H200, discovered, driver 580.159"
@@ -104,7 +104,7 @@ def test_draws_every_shipped_machine_in_80_columns(name: str) -> None:
 
 
 def matrix(text: str, title: str) -> list[list[str]]:
-    """Return the rows of a matrix below its title."""
+    """Return the rows of the matrix with this title."""
     lines = text[text.index(title) :].splitlines()[2:]
     rows = []
     for line in lines:
@@ -124,7 +124,7 @@ def test_volta_mesh() -> None:
     ]
     assert matrix(text, "GB/s in each")[0] == ["-", "50", "50", "50", "15.8"]
     assert "NV#  this many bonded NVLinks" in text
-    assert "PXB" not in text  # the legend explains only the words that are shown
+    assert "PXB" not in text  # because the legend explains only words that are shown
     assert "gpu0 -nvlink2-> gpu1" in text
 
 
@@ -153,7 +153,7 @@ def test_several_switches_are_pxb(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(text.replace('ends = ["plx*", "host"]', 'ends = ["plx0", "plx1"]'))
     rows = matrix(run(str(path)), "How the devices")
-    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # a host without links has no column
+    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # because a host without links has no column
 
 
 def test_json(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_save_of_a_discovered_machine(tmp_path: Path) -> None:
     assert data["devices"][0]["bus_id"] == "0000:1b:00.0"
     assert data["devices"][0]["numa_node"] is None
     assert data["taken_from"] == "hgx-h200-4"
-    # the saved machine works wherever a shipped one does
+    # Commands must accept the saved machine in the same way as a shipped machine.
     assert matrix(run(str(path)), "How the devices")[0][1] == "NV18"
 
 

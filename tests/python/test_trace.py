@@ -1,5 +1,5 @@
-"""Tests `interlace trace` with the real compiled module: its output, its files and refused
-input.
+"""Tests `interlace trace` with the real compiled module: its output, its files, and the input that
+it refuses.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ HEAD = """-kernel name = k
 def kernel(version: int) -> str:
     """Return a kernel with four blocks of two warps.
 
-    Each warp loads 32 floats of its own and stores to GPU 1.
+    Each warp loads 32 floats that no other warp loads, and stores to GPU 1.
     """
     end = " 0 \n" if version == 5 else " \n"
     text = HEAD.format(version=version)
@@ -79,14 +79,14 @@ def kernel(version: int) -> str:
 
 @pytest.fixture
 def map_file(tmp_path: Path) -> Path:
-    """Write a map for two GPUs."""
+    """Write a map file for two GPUs."""
     path = tmp_path / "map.toml"
     path.write_text(MAP)
     return path
 
 
 def listed(folder: Path) -> Path:
-    """Write a list of three kernels. Each kernel file is packed in another way."""
+    """Write a list of three kernels. Each kernel file is compressed in another way."""
     zstandard = pytest.importorskip("zstandard")
     (folder / "kernel-1.traceg").write_text(kernel(4))
     (folder / "kernel-2-ctx_0x66.traceg.xz").write_bytes(lzma.compress(kernel(5).encode()))
@@ -117,7 +117,7 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     assert (trace["kernels"], trace["blocks"], trace["host_copies"]) == (3, 12, 1)
     assert trace["accesses"] == 3 * 4 * 2 * 2
     assert trace["bytes"] == {"load": 3 * 1024, "store": 3 * 1024, "atomic": 0}
-    # By its context, kernel 3 ran on GPU 1. It loads from the other GPU and stores to its own.
+    # By its context, kernel 3 ran on GPU 1. It loads from the other GPU and stores to GPU 1.
     assert trace["bytes_to_home"] == [[2048, 2048], [1024, 1024]]
     assert trace["remote_share"] == 0.5
     assert trace["used_bytes"]["load"] == {"32": 32.0, "64": 64.0, "128": 128.0}
@@ -154,7 +154,7 @@ def test_info_reads_what_others_wrote_without_a_file(
     )
     ran = run("trace", "info", output, "--map", map_file)
     assert ran.code == 0, ran.err
-    assert "16.0 of 32" in ran.out  # the kernel uses every second float
+    assert "16.0 of 32" in ran.out  # because the kernel uses every second float
     assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
 
 
@@ -199,7 +199,8 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     source.write_text(kernel(4).replace(" 4 \n", " \n", 1))
     message = error_of(run, "convert", source, out, "--map", map_file)
     assert message.startswith(f"{source}, line 17: the line ends before the stride")
-    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])  # no incomplete file exists
+    # There is no incomplete file.
+    assert sorted(tmp_path.iterdir()) == sorted([source, map_file])
     source.write_text(kernel(4)[:-30])
     message = error_of(run, "info", source, "--map", map_file)
     assert message.startswith(f"{source}, line ")
@@ -344,7 +345,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         len(packed),
         len(packed) + 1,
         1 << 14,
-    ):  # pieces that end at the border of two parts, or contain the border
+    ):  # some pieces end at the border of two parts, and some contain the border
         monkeypatch.setattr(trace_files, "PACKED_PIECE", part)
         for padding in (0, 4, 3 << 14):
             path.write_bytes(packed + bytes(padding))
@@ -361,7 +362,9 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_how_long_a_list_may_be(
     run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    """A packed file may have short parts; a file with very little content may have long parts."""
+    """A compressed file may have short parts. A file with very little content may have long
+    parts.
+    """
     zstandard = pytest.importorskip("zstandard")
     monkeypatch.setattr(trace_files, "MAX_LIST_BYTES", 4 << 20)
     generator = random.Random(3)
@@ -397,7 +400,7 @@ def test_a_writer_that_fails_or_is_killed_leaves_no_part(
     out = tmp_path / "out" / "t.trace"
     out.parent.mkdir()
     link = out.with_name(f"t.trace.part{os.getpid()}")
-    link.symlink_to(tmp_path / "victim")  # as if an older writer had written this file first
+    link.symlink_to(tmp_path / "victim")  # a name to which older versions wrote first
     words = ("jacobi", "--rows", 64, "-n", 1, "--machine", MACHINE, "--gpus", 2)
     assert run("trace", "record", *words, "-o", out).code == 0
     assert not (tmp_path / "victim").exists()

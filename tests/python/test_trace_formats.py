@@ -1,6 +1,6 @@
 """Tests the examples of docs/reference/trace-formats.md.
 
-They can be read, and they become the bytes that the page shows.
+Interlace must read each example, and convert it to the bytes that the page shows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXAMPLE = re.compile(r"^`([\w.-]+)`:\n\n```\w+\n(.*?)^```$", re.MULTILINE | re.D
 
 @pytest.fixture
 def examples(tmp_path: Path) -> dict[str, Path]:
-    """Return the files of the page, by name."""
+    """Return the example files of the page by name."""
     found = {name: tmp_path / name for name, _ in EXAMPLE.findall(PAGE.read_text("utf-8"))}
     for name, text in EXAMPLE.findall(PAGE.read_text("utf-8")):
         found[name].write_text(text, encoding="utf-8")
@@ -39,7 +39,7 @@ def test_each_example_is_read(run: Run, examples: dict[str, Path]) -> None:
 def test_the_bytes_are_those_of_the_page(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the trace names this relative path
+    monkeypatch.chdir(tmp_path)  # because the trace has the relative path of its source
     ran = run("trace", "convert", "kernel-1.traceg", "out.trace", "--map", "map.toml")
     assert ran.code == 0, ran.err
     lines = re.findall(r"^\d{7} ((?: ?[0-9a-f]{2})+) +>", PAGE.read_text("utf-8"), re.MULTILINE)

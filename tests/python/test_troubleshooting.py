@@ -1,4 +1,4 @@
-"""Tests that the troubleshooting page quotes messages as the sources have them."""
+"""Tests that the messages on the troubleshooting page are those in the sources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PAGE = ROOT / "docs/how-to/troubleshooting.md"
 SOURCES = ("src/**/*.cpp", "src/**/*.hpp", "src/**/*.cu", "python/**/*.py")
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 FIELD = re.compile(r"\{[^{}]*\}")  # a field of an f-string
-SHORTEST = 4  # the number of characters of a message's part that is looked up
+SHORTEST = 4  # shorter parts of a message are not looked up
 MESSAGES = [
     line.strip().removeprefix("interlace: ").removeprefix("warning: ").removeprefix("note: ")
     for block in re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -24,8 +24,8 @@ MESSAGES = [
 
 @cache
 def literals() -> set[str]:
-    """Return all strings of the sources, cut at fields. Adjacent strings are joined as by a
-    compiler.
+    """Return all strings of the sources, cut at fields. Adjacent strings are joined, as a compiler
+    does.
     """
     text = "\n".join(
         file.read_text(encoding="utf-8") for glob in SOURCES for file in sorted(ROOT.glob(glob))
@@ -41,11 +41,14 @@ def joined() -> str:
 
 
 def is_made_of_literals(part: str) -> bool:
-    """Return whether a fixed part of a message is in one string, or in several that code joins."""
+    """Return whether a fixed part of a message is in one string, or in several strings that code
+    joins.
+    """
     if part in joined():
         return True
     lines = "\n" + joined() + "\n"
-    # from here on, the rest must be whole strings and the beginning of another string
+    # The rest of the part must consist of whole strings, followed by the beginning of another
+    # string.
     whole = [len(part)]
     for at in range(len(part) - 1, 0, -1):
         rest = part[at:]

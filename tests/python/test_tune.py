@@ -48,7 +48,7 @@ def tune_of(graph: Path, *words: object) -> list[object]:
 
 
 def measured(graph: Path, *words: object) -> list[object]:
-    """Return the command line of a small search on this machine's GPUs."""
+    """Return the command line of a small search on the GPUs of this machine."""
     return ["tune", "pagerank", "--data", graph, *FEW, *words]
 
 
@@ -169,7 +169,7 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     one, two = document(out), document(again)
     for it in (one, two):
         del it["command"], it["date"]
-    assert one == two  # simulations give the same times again
+    assert one == two  # because a repeated simulation gives the same times
 
     shown = run("tune", "--explain", out)
     assert shown.code == 0
@@ -215,7 +215,8 @@ def test_a_measured_profile(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pat
     finals = [{s.round for s in it.samples} for it in [*controls, profile.search.picked]]
     last = profile.search.rounds
     for rounds in finals:
-        assert {last - 2, last - 1, last} <= rounds  # both are measured until the last round
+        # Each control and the pick are measured until the last round.
+        assert {last - 2, last - 1, last} <= rounds
     assert cuda.calls
 
 
@@ -228,12 +229,12 @@ def test_launched_kernels_are_tuned_on_gpus(
     assert {it.mechanism for it in profile.search.candidates} == {BULK_COPY, SPLIT, DEVICE_LAUNCH}
     best = profile.best(DEVICE_LAUNCH)
     assert best is not None
-    # This mechanism is the fake's fastest.
+    # This mechanism is the fastest one of the fake.
     assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}
     assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
     }
-    # A study takes the profile from there, unless an option says what to try.
+    # A study uses the profile in this file, unless an option says what to try.
     words = ("study", "pagerank", "--data", graph, "--gpus", 4, "--profile", out, "--json")
     for more, tried in (((), [best.given()]), (("--threads", "64"), None)):
         assert run(*words, tmp_path / "s.json", *more).code == 0
@@ -269,7 +270,7 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "p.json"
-    cuda.bulk_s = -1e-6  # copies in bulk are faster than by vectors
+    cuda.bulk_s = -1e-6  # bulk copies are faster than copies by vectors
     assert run(*measured(graph, "--mechanisms", POLLING, "--out", out)).code == 0
     best = profiles.load(out, "").best(POLLING)
     assert best is not None
@@ -280,7 +281,8 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     assert (ran.code, "polling (4K, 32, bulk)" in ran.out) == (0, True)
     assert "\nbulk: the agent copies in bulk through shared memory.\n" in ran.out
     assert {call[6:] for call in cuda.calls if call[2] == POLLING} == {(4 * KIB, 32, "bulk")}
-    # If a profile's choice does not fit on this GPU, that is an error, and no other choice is made.
+    # If the choice of a profile does not fit on this GPU, that is an error. The study does not make
+    # another choice.
     cuda.no_place_for_bulk = True
     ran = run(*words, tmp_path / "t.json")
     assert (ran.code, ran.out) == (2, "")
@@ -417,7 +419,9 @@ def test_wrong_input(
 
 
 def configs(run: Run, tmp_path: Path, *words: object) -> tuple[dict[str, Any], str, list[str]]:
-    """Run a study on two GPUs. Return its rows' configurations, standard error and the notes."""
+    """Run a study on two GPUs. Return the configurations in its rows, standard error, and its
+    notes.
+    """
     out = tmp_path / "study.json"
     ran = run("study", "pagerank", "--gpus", "2", "--json", out, *words)
     assert ran.code == 0, ran.err
@@ -444,7 +448,7 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
         assert best is not None
         assert found[mechanism]["tried"] == [best.given()]
 
-    # An option overrides the profile, for the mechanism that has the option.
+    # An option overrides the profile for the mechanisms that have this option.
     found, _, _ = configs(run, tmp_path, *on, "--split", "3,5", "--threads", "96")
     assert found[SPLIT]["tried"] == [{"ranges": 3}, {"ranges": 5}]
     assert {it["agent_threads"] for it in found[POLLING]["tried"]} == {96}
@@ -464,7 +468,7 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
     ran = run("study", "pagerank", *on, "--gpus", "2", "--mechanisms", "bulk-copy,tuned")
     assert ran.out.splitlines()[-1] == notes_of(file, profile)
 
-    other = graph.with_name("other.mtx.gz")  # another workload has no profile
+    other = graph.with_name("other.mtx.gz")  # for another workload, there is no profile
     shutil.copy(graph, other)
     _, _, notes = configs(run, tmp_path, "--data", other, "--machine", MACHINE)
     assert notes == []
@@ -494,7 +498,7 @@ def test_a_profile_of_another_machine(
     assert len(found[SPLIT]["tried"]) == 1
     assert configs(run, tmp_path, "--data", graph, "--no-profile")[1] == ""
 
-    # A study on other GPUs does not find the profile, but --profile can name it.
+    # A study on other GPUs does not find the profile by itself, but --profile can name it.
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
     assert configs(run, tmp_path, "--data", graph)[2] == []
     _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)

@@ -1,6 +1,6 @@
-"""Tests that commands of one user take turns on the GPUs.
+"""Tests that the commands of a user take turns on the GPUs.
 
-No command waits for a command that is gone.
+No command may wait for a command that has ended.
 """
 
 import errno
@@ -135,7 +135,7 @@ def test_the_lock_is_where_only_its_user_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _place() == tmp_path
-    # quickstart and check set this variable, too
+    # quickstart and check set this variable, too.
     monkeypatch.setenv("TMPDIR", str(tmp_path / "other"))
     assert _place() == tmp_path
     tmp_path.chmod(0o755)
@@ -147,7 +147,7 @@ def test_the_lock_is_where_only_its_user_can_be(
     assert _place() == home
     (ours / turns.LOCK).unlink()
     ours.rmdir()
-    ours.symlink_to(home)  # a link that another user made can lead anywhere
+    ours.symlink_to(home)  # because a link of another user could lead anywhere
     (home / turns.LOCK).unlink()
     assert _place() == home
     assert not (ours / turns.LOCK).is_symlink()

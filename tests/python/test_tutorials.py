@@ -1,4 +1,4 @@
-"""Tests the tutorials: every command of a page runs and prints what the page shows."""
+"""Tests the tutorials. Every command of a page must print what the page shows."""
 
 from __future__ import annotations
 

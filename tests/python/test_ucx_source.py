@@ -1,4 +1,4 @@
-"""Tests INTERLACE_UCX_SOURCE: the module for UCX is built only with the version that it fits."""
+"""Tests INTERLACE_UCX_SOURCE. The module for UCX is built only for the version that it fits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(cmake is None, reason="there is no cmake")
 
 
 def tree(folder: Path, *version: int) -> Path:
-    """Make the parts of a UCX source tree that the check looks at."""
+    """Make those files of a UCX source tree that the check reads."""
     header = folder / "src/uct/base/uct_iface.h"
     header.parent.mkdir(parents=True)
     header.touch()

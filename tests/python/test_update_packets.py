@@ -1,4 +1,4 @@
-"""Tests packets of updates against a decoder that was written only from the description."""
+"""Tests packets of updates with a decoder that was written only from their description."""
 
 from __future__ import annotations
 

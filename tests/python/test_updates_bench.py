@@ -16,7 +16,9 @@ MIB, GIB = 1 << 20, 1 << 30
 
 
 class FakeUpdates:
-    """A stand-in for the measurements. Above 32 MiB, bins are three times as fast as atomics."""
+    """A stand-in for the measurements. For tables above 32 MiB, bins are three times as fast as
+    atomics.
+    """
 
     def __init__(self) -> None:
         self.asked: list[tuple[Any, ...]] = []
@@ -105,8 +107,8 @@ def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path)
     assert " 256 x 64 " in ran.out
     (host,) = found["host_rows"]
     assert host["over_stores"] == pytest.approx(30)
-    # For each copy of the table, the pool holds a quarter of the table's bytes, with 8 bytes for
-    # each update.
+    # For each copy of the table, the pool holds updates of 8 bytes, with a quarter of the table's
+    # bytes in total.
     assert host["copies_per_s"] == pytest.approx(40e9 / 4 / 8)
     assert host["over_best"] == pytest.approx(3 / 1.25)
     assert host["of_link"] == pytest.approx(0.5)

@@ -1,7 +1,7 @@
-"""Tests plug-ins for vLLM's sleep mode and offloading. vLLM is too large to run here.
+"""Tests the plug-ins for vLLM's sleep mode and offloading. vLLM is too large to run here.
 
-The tests run stand-ins for the names that the plug-ins use, and a contract test compares these
-names with vLLM's source.
+The tests run stand-ins for the names that the plug-ins use. A contract test compares these names
+with the source of vLLM.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["modules"]  # a fixture
 
 
 class Allocation:
-    """vLLM's AllocationData."""
+    """A stand-in for vLLM's AllocationData."""
 
     def __init__(self, address: int, size: int, tag: str, gpu: int = 0) -> None:
         self.handle = (gpu, size, address, 7)
@@ -31,7 +31,7 @@ class Allocation:
 
 
 class Allocator:
-    """vLLM's allocator, whose memory has a name instead of bytes."""
+    """A stand-in for vLLM's allocator. Its memory has a name instead of bytes."""
 
     def __init__(self, allocations: list[Allocation]) -> None:
         self.pointer_to_data = {one.handle[2]: one for one in allocations}
@@ -54,7 +54,7 @@ class Allocator:
 
 
 class Contents:
-    """Interlace's allocator, working on that stand-in's memory."""
+    """A stand-in for Interlace's allocator. It works on the memory of the other stand-in."""
 
     open: ClassVar[list[Contents]] = []
 
@@ -130,7 +130,7 @@ def test_tags_wake_one_after_the_other(sleeping: tuple[Any, Allocator]) -> None:
     assert allocator.memory[1 << 20] == f"weights {1 << 20}"
     assert allocator.memory[2 << 20] == "gone"
     assert Contents.open == []
-    backend.suspend()  # the cache's memory is still parked
+    backend.suspend()  # while the memory of the cache is still parked
     backend.resume(["kv_cache"])
     assert allocator.memory[1 << 20] == "gone"
     assert len(Contents.open) == 1
@@ -198,7 +198,9 @@ def test_batches_of_the_cache_are_copied_by_interlace(
 
 
 def members(file: Path, name: str) -> set[str]:
-    """Return the names that a class or its methods assign to `self`, and its fields and methods."""
+    """Return the names that a class or its methods assign to `self`, and the names of its fields
+    and methods.
+    """
     tree: Any = ast.parse(file.read_text(encoding="utf-8"))
     made = next(one for one in tree.body if getattr(one, "name", None) == name)
     found = {one.name for one in made.body if isinstance(one, ast.FunctionDef)}

@@ -1,4 +1,4 @@
-"""Tests `interlace calibrate --workloads`: its sizes, its file of measured workloads, and
+"""Tests `interlace calibrate --workloads`: its sizes, its file of measured workloads, and its
 errors.
 """
 
@@ -31,7 +31,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every size small."""
+    """Make the input of every size small."""
     for workload, options in TINY.items():
         monkeypatch.setitem(SIZES, workload, dict.fromkeys((SMALL, MEDIUM, LARGE), options))
 
@@ -51,7 +51,8 @@ def row(key: Key, iteration_s: float = 1e-5) -> dict[str, Any]:
 
 
 def test_every_workload_of_one_region_is_compared() -> None:
-    assert set(SIZES) == set(REGION_WORKLOADS) - {"halo-jacobi"}  # a benchmark of messages
+    # halo-jacobi is a benchmark of messages.
+    assert set(SIZES) == set(REGION_WORKLOADS) - {"halo-jacobi"}
     assert len(KEYS) == 3 * len(SIZES)
 
 

@@ -1,7 +1,7 @@
 """Tests workloads of other packages.
 
-The example of docs/how-to/add-a-workload.md is built, installed into an environment of its own, and
-run by every mechanism. Packages that cannot be used are refused.
+The example of docs/how-to/add-a-workload.md is built, installed into a separate environment, and
+run with every mechanism. Packages that cannot be used must be refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def test_the_page_has_every_file_whole() -> None:
 
 
 def environment_in(folder: Path) -> Path:
-    """Make a virtual environment that also has this environment's packages. Return its
+    """Make a virtual environment that also sees the packages of this environment. Return its
     interpreter.
     """
     venv.create(folder, symlinks=True)
