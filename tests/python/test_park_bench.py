@@ -102,15 +102,16 @@ def test_the_file_and_the_table(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("torch")
 def test_a_peer_that_fails_is_left_out(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(method: str, *_: Any) -> dict[str, Any]:
-        if method == "cumem":
-            raise RunFailure("cumem ended with code 1: no memory")
+    def measured(method: str, _: int, repeats: int, __: float | None) -> dict[str, Any]:
+        if method == "cumem" or repeats == 1:
+            raise RunFailure(f"{method} ended with code 1: no memory")
         return {"row": row(method), "link": [55.0, 54.0], "gpu": "1 x H9", "cuda": "13.0"}
 
     monkeypatch.setattr(park_bench, "_run_method", measured)
     ran = run("bench", "park", "--methods", "interlace,cumem")
     assert ran.code == 0, ran.err
     assert "cumem is left out: cumem ended with code 1: no memory." in ran.out
+    assert "interlace in a second process is left out: interlace ended with code 1" in ran.out
     ran = run("bench", "park", "--methods", "cumem")
     assert (ran.code, ran.err) == (1, "interlace: cumem: cumem ended with code 1: no memory\n")
 
