@@ -435,7 +435,7 @@ std::uint64_t parking::prepare(const std::string& name) {
   {
     const std::lock_guard lock(idle_mutex_);
     prepared_[name] = (bytes + options_.slab_bytes - 1) / options_.slab_bytes;
-    for (const auto& [pool, slabs] : prepared_) missing += slabs;
+    for (const auto& [pool_name, slabs] : prepared_) missing += slabs;
     missing -= std::min(missing, idle_.size());
   }
   check_available(quoted(name), missing * options_.slab_bytes);
