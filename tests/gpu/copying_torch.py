@@ -449,7 +449,7 @@ def main() -> int:
             print("  no copy took several paths", flush=True)
             failed += 1
         failed += ended.returncode != 0
-    print("failed" if failed else "all well")
+    print("failed" if failed else "all right")
     return 1 if failed else 0
 
 

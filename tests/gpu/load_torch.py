@@ -255,7 +255,7 @@ def check_interruption(folder: Path, _gpus: int) -> None:
             interlace.load(file, "cuda:0", progress=stop, threads=2)
         except KeyboardInterrupt:
             continue
-        raise AssertionError("it was not stopped")
+        raise AssertionError("the exception of a progress callback did not stop the load")
     expect_equal(interlace.load(file, "cuda:0"), tensors, "after stops")
 
 

@@ -477,7 +477,7 @@ def main() -> int:
         for name, value in results[0].items():
             if name in results[1]:
                 print(f"  {name}: {value:.2f} -> {results[1][name]:.2f}")
-    print("failed" if failed else "all well")
+    print("failed" if failed else "all right")
     return 1 if failed else 0
 
 

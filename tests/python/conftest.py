@@ -38,7 +38,7 @@ def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Use the fake core in place of the compiled module, and no CUDA module."""
+    """Replace the compiled module by the fake core. There is no CUDA module."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "interlace._core", fake)
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)

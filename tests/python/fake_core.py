@@ -642,7 +642,7 @@ class FakeCuda(Fake):
                 raise UserError(f"an agent of {agent_threads} threads leaves no place")
         if mechanism == COPY_ENGINE and bytes // chunk_bytes > 250:
             raise UserError(f"chunks of {chunk_bytes} bytes are too small")
-        remarks = ["it went another way"] if mechanism == INLINE else []
+        remarks = ["its stores took the host's path"] if mechanism == INLINE else []
         moved = not mechanism.endswith("-without-transfers")
         tracked = 1.01 if not moved and mechanism != "bulk-copy-without-transfers" else 1.0
         mechanism = mechanism.removesuffix("-without-transfers")

@@ -267,7 +267,7 @@ def test_the_table(run: Run) -> None:
             r"the time\.",
             lines[line],
         )
-    assert lines[20:] == ["inline to 1 peer, and once more: it went another way"]
+    assert lines[20:] == ["inline to 1 peer, and once more: its stores took the host's path"]
 
 
 def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:

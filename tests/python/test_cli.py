@@ -423,7 +423,9 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> No
     (tmp_path / "typer.py").write_text(
         "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
     )
-    entry = "from interlace.cli.start import main; main()"  # the code of the installed script
+    entry = (
+        "from interlace.cli.start import main; main()"  # this is the code of the installed script
+    )
     done = subprocess.run(
         [sys.executable, *(word.format(start=entry) for word in start), "topo"],
         capture_output=True,

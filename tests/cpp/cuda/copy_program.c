@@ -19,12 +19,13 @@ static const char* doing = "";
 
 static void expect(int holds, const char* what) {
   if (holds) return;
-  fprintf(stderr, "%s: %s; the last error is \"%s\"\n", doing, what, interlace_last_error());
+  fprintf(stderr, "%s: this does not hold: %s; the last error is \"%s\"\n", doing, what,
+          interlace_last_error());
   exit(1);
 }
 
 static void expect_failure(interlace_result found, interlace_result wanted, const char* part) {
-  expect(found == wanted, "another result was expected");
+  expect(found == wanted, "the result is the expected one");
   expect(strstr(interlace_last_error(), part) != NULL, part);
 }
 
@@ -39,7 +40,8 @@ static void check_arguments(void) {
   const void* const sent[] = {bytes};
   void* const buffers[] = {bytes};
   doing = "arguments";
-  expect(interlace_copy_abi() == INTERLACE_COPY_ABI, "the library has the header's number");
+  expect(interlace_copy_abi() == INTERLACE_COPY_ABI,
+         "the library has the ABI number of the header");
   expect(strchr(interlace_version(), '.') != NULL, "a version has a point");
   expect(strcmp(interlace_last_error(), "") == 0, "nothing has failed yet");
   expect(interlace_copy_async(bytes, bytes, 0, NULL) == INTERLACE_SUCCESS, "0 bytes: no copy");
@@ -86,7 +88,7 @@ static void check_arguments(void) {
   expect_failure(interlace_copier_all_reduce_async(NULL, 0, sent, buffers, 1, 8, INTERLACE_FLOAT32,
                                                    (interlace_reduction)3, NULL),
                  INTERLACE_INVALID_ARGUMENT, "there is no reduction 3 of an all-reduce");
-  expect(copier == NULL, "nothing was made");
+  expect(copier == NULL, "no copier was made");
   interlace_copier_destroy(NULL);
 }
 
@@ -157,7 +159,7 @@ static void load_driver(void) {
   find(library, "cuMemHostAlloc", &allocate_host);
   find(library, "cuStreamCreate", &stream_create);
   find(library, "cuCtxSynchronize", &synchronize);
-  expect(cu_init(0) == 0, "it starts");
+  expect(cu_init(0) == 0, "the driver starts");
 }
 
 enum { most_gpus = 8, buffer_bytes = 4 << 20 };
@@ -296,7 +298,8 @@ static void in_order(int gpus) {
     expect(
         primary_retain(&context, 1 % gpus) == 0 && set_current(context) == 0 && synchronize() == 0,
         "the copies end");
-    expect(interlace_event_done(second, &answer) == INTERLACE_SUCCESS && answer == 1, "it is over");
+    expect(interlace_event_done(second, &answer) == INTERLACE_SUCCESS && answer == 1,
+           "the second event has completed");
     interlace_event_destroy(second);
     expect(memcmp(from, to, buffer_bytes) == 0, "every byte is right");
   }
@@ -381,7 +384,7 @@ static void copies(uint64_t seed) {
   int gpus = 0;
   random_state = seed;
   load_driver();
-  expect(device_count(&gpus) == 0 && gpus > 0, "it has GPUs");
+  expect(device_count(&gpus) == 0 && gpus > 0, "the driver has GPUs");
   if (gpus > most_gpus) gpus = most_gpus;
 
   doing = "wrong arguments";
@@ -393,7 +396,7 @@ static void copies(uint64_t seed) {
                  "overlap");
 
   doing = "the process's copier";
-  expect(interlace_copier_prepare(NULL) == INTERLACE_SUCCESS, "it is prepared");
+  expect(interlace_copier_prepare(NULL) == INTERLACE_SUCCESS, "the default copier is prepared");
   copy_around(NULL, gpus);
   collect(NULL, gpus);
   memset(&counted, 0xFF, sizeof counted);
@@ -402,30 +405,32 @@ static void copies(uint64_t seed) {
   expect(counted.known.bytes > 0 && counted.known.direct > 0, "copies are counted");
   expect(counted.of_a_later_library == 0, "members that the library does not know are 0");
   memset(&counted, 0xFF, sizeof counted);
-  expect(interlace_copier_statistics(NULL, &counted.known, 8) == INTERLACE_SUCCESS, "a part");
-  expect(counted.known.streams == UINT64_MAX, "no more is written than the caller has room for");
+  expect(interlace_copier_statistics(NULL, &counted.known, 8) == INTERLACE_SUCCESS,
+         "the first 8 bytes of the statistics");
+  expect(counted.known.streams == UINT64_MAX,
+         "only the bytes that the caller asks for are written");
 
   doing = "two streams";
   in_order(gpus);
 
   doing = "a copier with graphs";
-  expect(interlace_copier_create(graphs, &copier) == INTERLACE_SUCCESS, "it is made");
+  expect(interlace_copier_create(graphs, &copier) == INTERLACE_SUCCESS, "a copier is made");
   copy_around(copier, gpus);
   collect(copier, gpus);
   expect(interlace_copier_statistics(copier, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
-  expect(counted.known.streams == 0, "it uses no streams");
-  expect(gpus < 2 || counted.known.graphs > 0, "it uses graphs");
+  expect(counted.known.streams == 0, "a copier with graphs uses no streams");
+  expect(gpus < 2 || counted.known.graphs > 0, "a copier with graphs uses graphs");
   interlace_copier_destroy(copier);
 
   doing = "a copier with streams";
-  expect(interlace_copier_create(streams, &copier) == INTERLACE_SUCCESS, "it is made");
+  expect(interlace_copier_create(streams, &copier) == INTERLACE_SUCCESS, "a copier is made");
   copy_around(copier, gpus);
   collect(copier, gpus);
   expect(interlace_copier_statistics(copier, &counted.known, sizeof counted) == INTERLACE_SUCCESS,
          "statistics");
-  expect(counted.known.graphs == 0, "it uses no graphs");
-  expect(gpus < 2 || counted.known.streams > 0, "it uses streams");
+  expect(counted.known.graphs == 0, "a copier with streams uses no graphs");
+  expect(gpus < 2 || counted.known.streams > 0, "a copier with streams uses streams");
   interlace_copier_destroy(copier);
   printf("every byte is right on %d GPUs\n", gpus);
 }

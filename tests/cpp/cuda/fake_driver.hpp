@@ -425,7 +425,7 @@ class driver {
     for (const op_ptr& one : pending_)
       if (one->begun || ready(*one)) able.push_back(one);
     if (able.empty()) {
-      error("operations wait for each other");
+      error("pending operations wait for each other in a cycle");
       pending_.clear();
       return false;
     }
@@ -473,15 +473,15 @@ class driver {
   void check_reach(const device& on, cuda::device_address address, std::uint64_t bytes) {
     const block* at = block_at(address);
     if (at == nullptr || address + bytes > at->base + at->bytes) {
-      error("a copy leaves its memory");
+      error("a copy reaches outside of its memory");
       return;
     }
     if (at->what == kind::gpu && at->gpu != on.number &&
         !on.peers[static_cast<std::size_t>(at->gpu)])
-      error("a copy between GPUs that cannot reach each other");
+      error("a copy between GPUs without peer access");
     if ((at->what == kind::virtual_gpu || at->what == kind::pool_gpu) &&
         !at->access.contains(on.number))
-      error("a copy of memory that is not shared");
+      error("a copy of memory to which its GPU has no access");
   }
 
   static std::shared_ptr<reduction> kernel_of(CUfunc_st* function, void** parameters) {
@@ -793,7 +793,7 @@ inline void driver::make_table() {
   };
   t.push = [](CUctx_st* context) {
     return call("push", [&](driver& d) {
-      if (context == nullptr) d.error("no context is pushed");
+      if (context == nullptr) d.error("a null context is pushed");
       stack().push_back(context);
       return 0;
     });
@@ -801,7 +801,7 @@ inline void driver::make_table() {
   t.pop = [](CUctx_st** context) {
     return call("pop", [&](driver& d) {
       if (stack().empty()) {
-        d.error("nothing to pop");
+        d.error("a context is popped from an empty stack");
         return refused;
       }
       *context = stack().back();
@@ -961,7 +961,7 @@ inline void driver::make_table() {
     return call(
         "module_load",
         [&](driver& d) {
-          if (image == nullptr) d.error("a module of nothing");
+          if (image == nullptr) d.error("a module is loaded from a null image");
           if (d.foreign_kernels_) return cuda::driver_result::no_binary_for_gpu;
           ++d.modules_;
           *made = handle<CUmod_st>(d.current_gpu());
@@ -994,7 +994,8 @@ inline void driver::make_table() {
       made.blocks = d.blocks_of(function, parameters, grid, threads, shared_bytes);
       if (made.blocks) {
         if (stream->invalidated) return capture_unsupported;
-        if (made.blocks->gpu != stream->of->number) d.error("a kernel on another GPU's stream");
+        if (made.blocks->gpu != stream->of->number)
+          d.error("a kernel is launched on a stream of another GPU");
         if (stream->capturing != nullptr) {
           auto captured = std::make_unique<node>();
           captured->blocks = made.blocks;
@@ -1008,7 +1009,8 @@ inline void driver::make_table() {
       }
       if (stream->capturing != nullptr) return refused;
       made.kernel = kernel_of(function, parameters);
-      if (made.kernel->gpu != stream->of->number) d.error("a kernel on another GPU's stream");
+      if (made.kernel->gpu != stream->of->number)
+        d.error("a kernel is launched on a stream of another GPU");
       d.check_kernel(*made.kernel);
       d.enqueue(*stream, std::move(made), true);
       return 0;
@@ -1029,7 +1031,7 @@ inline void driver::make_table() {
   };
   t.stream_create = [](CUstream_st** made, unsigned flags) {
     return call("stream_create", [&](driver& d) {
-      if (flags != cuda::stream_non_blocking) d.error("a stream that blocks");
+      if (flags != cuda::stream_non_blocking) d.error("the engine makes a blocking stream");
       *made = handle<CUstream_st>(d.new_stream(*d.current_gpu(), false));
       return 0;
     });
@@ -1052,7 +1054,7 @@ inline void driver::make_table() {
       if (found->at)
         made.behind.push_back(found->at);
       else
-        d.error("a wait for an event that nobody recorded");
+        d.error("a stream waits for an event that was never recorded");
       d.enqueue(*d.stream_of(on), std::move(made), false);
       return 0;
     });
@@ -1097,7 +1099,7 @@ inline void driver::make_table() {
                         unsigned flags) {
     return call("capture_depend", [&](driver& d) {
       if (flags != cuda::capture_set_dependencies)
-        d.error("the capture's dependencies are added to, in place of being set");
+        d.error("dependencies of the capture are added, but must be set");
       auto** nodes = reinterpret_cast<node**>(front);
       d.stream_of(on)->front.assign(nodes, nodes + count);
       return 0;
@@ -1121,7 +1123,8 @@ inline void driver::make_table() {
       auto* one = reinterpret_cast<event*>(asked);
       stream_state* stream = d.stream_of(on);
       if (stream->capturing != nullptr) return refused;
-      if (one->of != stream->of) d.error("an event of one GPU on a stream of another");
+      if (one->of != stream->of)
+        d.error("an event of one GPU is recorded on a stream of another GPU");
       one->at = d.enqueue(*stream, {}, false);
       return 0;
     });
@@ -1163,7 +1166,7 @@ inline void driver::make_table() {
     return call("graph_add_copy", [&](driver& d) {
       if (run->height != 1 || run->depth != 1 || run->width_bytes == 0 ||
           run->width_bytes >= (std::size_t{1} << 31U))
-        d.error("a node copies more than one run of bytes");
+        d.error("a node copies more than one contiguous range of bytes");
       d.check_reach(*gpu_of(context), run->to_device, run->width_bytes);
       d.check_reach(*gpu_of(context), run->from_device, run->width_bytes);
       auto made = std::make_unique<node>();

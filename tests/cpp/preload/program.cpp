@@ -492,7 +492,7 @@ void refused(unsigned seed) {
     expect(static_cast<int>(failed), 9, "which block is empty");
     made.bytes[9] = length;
     made.from[7] = one.locked().at + buffer_bytes - 100;
-    expect(made.old(stream, &failed), 1, "beyond the end");
+    expect(made.old(stream, &failed), 1, "a block that ends beyond its buffer");
     expect(static_cast<int>(failed), 7, "the index of the copy that ends beyond its buffer");
     expect(cu_batches().now(nullptr, made.from.data(), made.bytes.data(), 1, &made.attributes,
                             &made.first, 1, stream),
@@ -762,14 +762,15 @@ void peers(unsigned seed) {
     std::fprintf(stderr, "%s: %d, not %d\n", what, found, wanted);
     std::exit(1);
   };
-  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 0, "ahead of the engine");
+  expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 0, "enabled, before the engine starts");
   expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, before the engine starts");
   {
     work one(0, seed);
     CHECK(one.large(nullptr));  // starts the engine
-    expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "again");
-    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "after the engine");
-    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704, "after the engine, again");
+    expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704, "enabled again");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "enabled, after the engine has started");
+    expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 704,
+           "enabled again, after the engine has started");
     expect(cu().cuCtxDisablePeerAccess(contexts[2]), 0, "disabled");
     expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled again");
     expect(cu().cuCtxDisablePeerAccess(contexts[3]), 705, "disabled, never enabled");
@@ -778,13 +779,13 @@ void peers(unsigned seed) {
   }
   CHECK(cu().cuDevicePrimaryCtxReset_v2(2));
   expect(cu().cuCtxEnablePeerAccess(contexts[1], 0), 704,
-         "enabled, after the reset of another GPU");
-  expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, after the reset of another");
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its reset");
-  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "after its reset");
+         "enabled again, after the reset of another GPU");
+  expect(cu().cuCtxDisablePeerAccess(contexts[1]), 0, "disabled, after the reset of another GPU");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after the reset of this GPU");
+  expect(cu().cuCtxEnablePeerAccess(contexts[2], 0), 0, "enabled, after the reset of this GPU");
   CHECK(cu().cuDevicePrimaryCtxRelease_v2(2));
   CHECK(cu().cuDevicePrimaryCtxRetain(&contexts[2], 2));
-  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after its release");
+  expect(cu().cuCtxDisablePeerAccess(contexts[2]), 705, "disabled, after the release of this GPU");
 }
 
 // A module in the folder of the preloaded library gets the driver's own functions. Other modules
@@ -803,9 +804,10 @@ void module(const char* file) {
   };
   for (const char* name : {"cuMemcpyAsync", "cuGetProcAddress_v2", "cuInit"}) {
     const bool wanted = std::strcmp(name, "cuInit") != 0;
-    if (stands_in(dlsym(library, name)) != wanted) die("the program's lookup");
+    if (stands_in(dlsym(library, name)) != wanted)
+      die("the program's lookup finds the wrong function");
     if (from(find(library, name)).find("libcuda.so.1") == std::string::npos)
-      die("the module's lookup");
+      die("the module's lookup does not find the driver's function");
   }
   // The first form of cuMemcpyHtoDAsync has other parameters than the later forms, so the library
   // does not replace it.
@@ -814,7 +816,8 @@ void module(const char* file) {
   for (const int version : {2000, 3020, 12000}) {
     void* function = nullptr;
     CHECK(ask("cuMemcpyHtoDAsync", &function, version, 0));
-    if (stands_in(function) != (version > 2000)) die("the form of a function");
+    if (stands_in(function) != (version > 2000))
+      die("the library replaces the wrong form of a function");
   }
 }
 
@@ -872,7 +875,7 @@ int main(int count, char** words) {
   else if (mode == "module")
     module(words[2]);
   else
-    die("no such mode");
+    die("there is no such mode");
   report();
   return 0;
 }

@@ -21,7 +21,7 @@ static const char* doing = "";
 
 static void expect(int holds, const char* what) {
   if (holds) return;
-  fprintf(stderr, "%s: %s\n", doing, what);
+  fprintf(stderr, "%s: this does not hold: %s\n", doing, what);
   exit(1);
 }
 
@@ -49,7 +49,7 @@ static void load_driver(void) {
   int (*init)(unsigned) = NULL;
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   doing = "the driver";
-  expect(library != NULL, "it can be loaded");
+  expect(library != NULL, "the driver can be loaded");
   find(library, "cuInit", &init);
   find(library, "cuDevicePrimaryCtxRetain", &primary_retain);
   find(library, "cuCtxSetCurrent", &set_current);
@@ -57,7 +57,7 @@ static void load_driver(void) {
   find(library, "cuMemFree_v2", &release_memory);
   find(library, "fake_calls", &calls_of);
   find(library, "fake_fail_copies", &fail_copies);
-  expect(init(0) == 0, "it starts");
+  expect(init(0) == 0, "the driver starts");
 }
 
 static unsigned char* memory_of(int gpu) {
@@ -121,7 +121,7 @@ static void open_transport(struct transport* made) {
   expect_ok(uct_md_config_read(made->component, NULL, NULL, &md_config), "settings");
   expect_ok(uct_md_open(made->component, "interlace", md_config, &made->domain), "the domain");
   uct_config_release(md_config);
-  expect_ok(uct_md_query(made->domain, &domain), "what the domain has");
+  expect_ok(uct_md_query(made->domain, &domain), "the attributes of the domain");
   made->key_bytes = domain.rkey_packed_size;
   expect(made->key_bytes <= most_key_bytes, "a key has a size");
   expect_ok(uct_md_query_tl_resources(made->domain, &resources, &count), "devices");
@@ -140,7 +140,7 @@ static void open_transport(struct transport* made) {
   uct_config_release(config);
   uct_release_tl_resource_list(resources);
   uct_iface_progress_enable(made->interface, UCT_PROGRESS_SEND | UCT_PROGRESS_RECV);
-  expect_ok(uct_iface_query(made->interface, &made->told), "what the interface has");
+  expect_ok(uct_iface_query(made->interface, &made->told), "the attributes of the interface");
   expect((made->told.cap.flags & UCT_IFACE_FLAG_PUT_ZCOPY) != 0 &&
              (made->told.cap.flags & UCT_IFACE_FLAG_GET_ZCOPY) != 0,
          "it puts and gets");
@@ -167,13 +167,14 @@ struct place {
 };
 
 static void send_bytes(int to, const void* bytes, size_t count) {
-  expect(write(to, bytes, count) == (ssize_t)count, "it is written");
+  expect(write(to, bytes, count) == (ssize_t)count,
+         "the whole message is written to the other process");
 }
 static void receive_bytes(int from, void* bytes, size_t count) {
   size_t at = 0;
   while (at < count) {
     const ssize_t got = read(from, (char*)bytes + at, count - at);
-    expect(got > 0, "it is read");
+    expect(got > 0, "a message is read from the other process");
     at += (size_t)got;
   }
 }
@@ -325,14 +326,15 @@ static void user(int to, int from) {
       expect(status == UCS_INPROGRESS, "a put is in flight"); /* after the get of its route */
       posted += 2;
       part.length = 0;
-      expect_ok(uct_ep_put_zcopy(ep, &part, 1, told.at, keys[gpu].rkey, NULL), "nothing is done");
+      expect_ok(uct_ep_put_zcopy(ep, &part, 1, told.at, keys[gpu].rkey, NULL),
+                "a put of 0 bytes succeeds");
     }
     flushed = (uct_completion_t){.func = count_completion, .count = 1, .status = UCS_OK};
     status = uct_ep_flush(ep, 0, &flushed);
     expect(status == UCS_INPROGRESS || status == UCS_OK, "a flush");
     if (status == UCS_INPROGRESS) ++posted;
     while (completed < posted) (void)uct_worker_progress(by.worker);
-    expect_ok(uct_iface_flush(by.interface, 0, NULL), "nothing is left");
+    expect_ok(uct_iface_flush(by.interface, 0, NULL), "a flush of the interface leaves nothing");
     for (gpu = 0; gpu < gpus; ++gpu) {
       unsigned char* const expected = malloc(buffer_bytes);
       fill(expected, (uint64_t)(round * gpus + gpu + 1));

@@ -21,7 +21,7 @@ static const char* doing = "";
 
 static void expect(int holds, const char* what) {
   if (holds) return;
-  fprintf(stderr, "%s: %s\n", doing, what);
+  fprintf(stderr, "%s: this does not hold: %s\n", doing, what);
   exit(1);
 }
 
