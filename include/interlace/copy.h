@@ -113,10 +113,11 @@ typedef struct interlace_blocks {
   const uint64_t* sizes; /* bytes of each block; null: all blocks have `bytes` */
   size_t bytes;
   size_t count;
-  int numbers_on_gpu;          /* 1: the numbers lie in memory of the GPU */
-  unsigned most_thread_blocks; /* the most in one kernel; 0: the fewest that reach full speed */
-  int stage_pageable;          /* 1: pageable memory is staged; 0: it is refused */
-  int only;                    /* the interlace_blocks_way to take; 0: the fastest way */
+  int numbers_on_gpu; /* 1: the numbers lie in memory of the GPU */
+  /* the most thread blocks of a kernel; 0: the smallest number that reaches full speed */
+  unsigned most_thread_blocks;
+  int stage_pageable; /* 1: pageable memory is staged; 0: it is refused */
+  int only;           /* the interlace_blocks_way to take; 0: the fastest way */
 } interlace_blocks;
 
 /* The way in which a batch was enqueued, like interlace::blocks_way. */

@@ -183,7 +183,8 @@ struct block_batch {
   // the batch runs, and nothing checks them. With such numbers, both sides need an `extent`, and
   // `sizes` must be null.
   bool numbers_on_gpu = false;
-  // The most thread blocks of a kernel; 0 means the fewest that reach the kernel's full speed.
+  // The most thread blocks of a kernel; 0 means the smallest number that reaches the kernel's full
+  // speed.
   unsigned most_thread_blocks = 0;
   // If true, pageable memory is copied through page-locked memory. If false, pageable memory is
   // refused.

@@ -6,7 +6,7 @@
 //   updates.run(producer, count, stream);
 //
 // A store of 8 bytes from a GPU to the host crosses the link by itself, and the link takes only few
-// such stores in a second. These kernels therefore append updates to bins in the GPU's memory. They
+// such stores per second. These kernels therefore append updates to bins in the GPU's memory. They
 // send whole bins to the host. Each bin has an owner, a thread of the host that applies the bin's
 // updates. The GPU never touches the table, so the table can be larger than the GPU's memory and
 // need not be page-locked.
@@ -41,7 +41,7 @@
 
 namespace interlace {
 
-// The options of a caller. Where a number is zero, the library decides.
+// The options of a caller. If a number is 0, the library chooses the value.
 struct host_update_options {
   std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0 means a quarter of the table
   std::uint64_t window_bytes =

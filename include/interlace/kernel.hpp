@@ -357,7 +357,7 @@ struct update_queues {
   // The number of updates in a full packet. Each value has `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
     return (packet_bytes - 2 * header_bytes) /
-           (value_bytes + 4);  // both lists begin at multiples of 16
+           (value_bytes + 4);  // each of the two lists begins at a multiple of 16 bytes
   }
   // The byte at which the offsets begin in a packet. It is a multiple of 16, because 16 bytes are
   // stored at a time.

@@ -982,8 +982,8 @@ inline constexpr std::uint32_t threads_at_once = 1536;
 #else
 inline constexpr std::uint32_t threads_at_once = 2048;
 #endif
-// The number of blocks for which registers must suffice. The result is 0 if the kernel states none;
-// the launch bounds of such a kernel have no second number.
+// The number of blocks for which registers must suffice. The result is 0 if the kernel states no
+// number; the launch bounds of such a kernel have no second number.
 template <class Kernel>
 constexpr std::uint32_t least_blocks() {
   if constexpr (requires { Kernel::blocks_at_once; }) {

@@ -45,9 +45,9 @@ std::string why_gpu_too_old(int ordinal, int has, int least);
 // The lowest compute capability that has the instruction to copy in bulk (cp.async.bulk).
 inline constexpr int bulk_copy_capability = 90;
 
-// The reason why an agent cannot copy in bulk. Its code was compiled for the capability
+// The reason why an agent cannot copy in bulk. The agent's code was compiled for the capability
 // `compiled_for` (the ptxVersion of cudaFuncAttributes). The text continues a sentence after "GPU N
-// ". It is empty if the agent can copy in bulk.
+// ". The text is empty if the agent can copy in bulk.
 std::string why_no_bulk_copies(int compiled_for);
 
 // The message for a driver whose cuInit failed with `result`. `name` is the driver's name of this

@@ -55,24 +55,24 @@ std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t ker
 // The time in seconds from one block of an empty kernel to the next. The blocks have 256 threads.
 std::vector<double> block_s(std::uint32_t repeats);
 
-// The number of 4-byte elements that kernels of `registers` registers (32, 64 or 128) gather in a
+// The number of 4-byte elements that kernels of `registers` registers (32, 64 or 128) gather per
 // second from `bytes` bytes, through an index. Each lane has one load in flight.
 std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
                                   std::uint32_t repeats);
 
-// The number of 32-byte sectors that all multiprocessors together load in a second from scattered
+// The number of 32-byte sectors that all multiprocessors together load per second from scattered
 // places of `bytes` bytes. The loads bypass the L1.
 std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
-// The number of bytes that all multiprocessors together read in a second. They read the same
-// `bytes` bytes repeatedly. The reads bypass the L1.
+// The number of bytes that all multiprocessors together read per second. They read the same `bytes`
+// bytes repeatedly. The reads bypass the L1.
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
-// The number of bytes that all multiprocessors together write in a second. They write the same
+// The number of bytes that all multiprocessors together write per second. They write the same
 // `bytes` bytes repeatedly.
 std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
-// The number of bytes that a kernel reads in a second if the previous kernel has written these
+// The number of bytes that a kernel reads per second if the previous kernel has written these
 // bytes. The time of the read is the time of both kernels minus the time of the first kernel.
 // writes_per_s measures the first kernel in the same way.
 std::vector<double> fresh_reads_per_s(std::uint64_t bytes, std::uint32_t repeats);

@@ -18,7 +18,7 @@ void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
 struct device_graph {
   std::uint64_t rows = 0;
   std::uint64_t edges = 0;
-  local<std::uint64_t> offsets;     // rows + 1 offsets
+  local<std::uint64_t> offsets;     // the offset of each row, and the number of edges
   local<std::uint32_t> columns;     // one for each edge
   local<std::uint32_t> out_degree;  // one for each row
 };

@@ -85,7 +85,7 @@ class gpu_driver {
   virtual pcie_relation relation(const std::string& bus_id, const std::string& other) = 0;
   virtual std::uint32_t usable_count() = 0;
   virtual usable_gpu usable(std::uint32_t index) = 0;
-  // Whether a usable GPU can access another one.
+  // Whether a usable GPU can access another usable GPU.
   virtual bool peer_access(std::uint32_t from, std::uint32_t to) = 0;
   virtual std::optional<std::string> visible_devices() = 0;  // value of CUDA_VISIBLE_DEVICES
   virtual std::string host_model() = 0;

@@ -128,7 +128,8 @@ std::string text_of(const key_value& value);
 // The name of a key in errors and on the command line, such as "gpu.l2.size_KiB".
 std::string full_name(const key& one);
 
-// The row of a key, which is named as in "gpu.l2.size_KiB". Null if there is no such key.
+// The row of the key with this full name, such as "gpu.l2.size_KiB". Returns null if there is no
+// such key.
 const key* find_key(std::string_view full);
 
 // The field of a key in this owner. There is no value if the owner has no such field.

@@ -19,8 +19,8 @@ struct hop {
 
 // The route with the fewest links. Among several such routes, it is the route whose slowest link is
 // the fastest. If several routes are still equal, it is the route whose links come first in the
-// machine. Switches and the host forward messages, but GPUs do not. The route is empty if both ends
-// are the same. There is no value if there is no route.
+// machine. Switches and the host forward messages, but GPUs forward no messages. The route is empty
+// if both ends are the same. There is no value if there is no route.
 std::optional<std::vector<hop>> route(const machine& described, endpoint from, endpoint to);
 
 // The name of an end in a machine file: gpu0, a switch's name, or host.

@@ -87,8 +87,8 @@ block_choice choose_way(const block_costs& costs, const block_question& what) {
   made.thread_blocks = one.thread_blocks;
   double slowdown = 1;
   if (what.most_thread_blocks != 0 && what.most_thread_blocks < made.thread_blocks) {
-    // The number of bytes in flight is proportional to the number of thread blocks, and so is the
-    // rate.
+    // The number of bytes in flight is proportional to the number of thread blocks. The rate is
+    // therefore proportional to this number, too.
     slowdown = static_cast<double>(made.thread_blocks) / what.most_thread_blocks;
     made.thread_blocks = what.most_thread_blocks;
   }

@@ -41,8 +41,8 @@ struct balance {
 //
 // For a given T, this is a linear program for the largest part of all messages that can be moved.
 // The part grows with T, so Newton's method finds T. If several shares are equally fast, the
-// function takes those with the fewest bytes on staged paths. It drops staged paths that gain less
-// than 0.5 %. There is no value if the usable paths cannot carry a message.
+// function takes the shares with the fewest bytes on staged paths. It drops staged paths that gain
+// less than 0.5 %. There is no value if the usable paths cannot carry a message.
 std::optional<balance> balance_shares(const plan& made, const resources& shared,
                                       const overheads& costs, std::uint32_t chunks,
                                       const std::vector<bool>& usable);

@@ -92,7 +92,7 @@ struct call_site {
   struct tally {
     std::atomic<std::uint64_t> copies{0};
     std::atomic<std::uint64_t> bytes{0};
-    std::atomic<std::uint64_t> host_ns{0};  // time of the host in the driver's function
+    std::atomic<std::uint64_t> host_ns{0};  // time that the host spent in the driver's function
   };
   std::atomic<std::uint32_t> named{0};  // 1 if the texts are complete
   std::uint32_t slot = 0;

@@ -86,7 +86,7 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
   // The caller's own lookup is made last, so that dlerror reports the error of that lookup.
   void* const of_driver = driver_function(which);
   void* found = real(handle, symbol);
-  if (within_this_library(found)) {  // this happens for the handle of the whole program
+  if (within_this_library(found)) {  // a lookup in the whole program finds this library's functions
     const bool any_driver = linked_function(which) != nullptr;
     return {.known = 1, .value = any_driver ? real(handle, symbol) : real(RTLD_NEXT, symbol)};
   }

@@ -281,7 +281,7 @@ bool is_tracked(int device) {
 }
 
 // Whether a call on a device is a call of the program. Calls that the engine and the kernel make
-// are not. Such calls can come while a thread changes the same context.
+// are not calls of the program. Such calls can come while a thread changes the same context.
 bool is_of_program(int device) { return is_tracked(device) && !in_own_call; }
 
 template <bool Linked>

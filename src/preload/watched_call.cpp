@@ -156,7 +156,8 @@ place place_of(const stack& calls) {
   return found;
 }
 
-// Maps stacks to call sites. A change needs the lock, but the lookup of a known stack does not.
+// Maps stacks to call sites. A change needs the lock, but the lookup of a known stack needs no
+// lock.
 struct known_stack {
   std::atomic<std::uint64_t> key{0};  // 0 if the entry is free
   std::uint32_t site = 0;

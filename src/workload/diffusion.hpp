@@ -194,8 +194,8 @@ class diffusion {
     }
   }
 
-  // The values u that device `device` holds. The device's own planes and its halo are up to date;
-  // other planes are not.
+  // The values u that device `device` holds. The device's own planes and its halo are up to date.
+  // Other planes are out of date.
   std::vector<float> result(std::uint32_t device) const { return node_.front(u_, device); }
 
   double residual() const { return 0; }

@@ -490,8 +490,8 @@ def test_a_profile_of_another_machine(
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"gpus": 8})
     found, err, notes = configs(run, tmp_path, "--data", graph)
     assert err == (
-        f"interlace: the profile {file} was made on another machine: its machine has 4 GPUs, this "
-        "one 8; its driver is 580.1, here 590.2; its CUDA is 13.0, here 13.1. It is used "
+        f"interlace: the profile {file} was made on another machine: its machine has 4 GPUs, here "
+        "8; its driver is 580.1, here 590.2; its CUDA is 13.0, here 13.1. It is used "
         "nevertheless; make it anew with interlace tune, or leave it out with --no-profile\n"
     )
     assert len(notes) == 1

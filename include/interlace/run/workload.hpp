@@ -62,7 +62,7 @@ struct result {
 };
 
 struct measurement {
-  run::result result;  // result of the last repeat; run.time_s is the median of all repeats
+  run::result result;  // result of the last repeat; its run.time_s is the median of all repeats
   std::vector<double> times_s;  // the time of each repeat
   // The sums of the NVLink counters over all GPUs and repeats. There is no value if the driver has
   // no such counters.

@@ -105,7 +105,8 @@ __device__ void serve(const agent_arguments& a, Copy copy) {
                              a.blocks_per_chunk),
            c.peers);
     }
-    __syncthreads();  // All threads must have read the result before the next look overwrites it.
+    // all threads must have read the result before the next look overwrites the result
+    __syncthreads();
     pending &= ~found;
     // Moves the window past the parts that are done.
     const std::uint32_t gone = pending == 0 ? window : __ffs(static_cast<int>(pending)) - 1;

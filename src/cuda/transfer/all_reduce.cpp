@@ -164,7 +164,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
   const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
-  // This number is in units of the slots' alignment.
+  // `slots` is a size in units of the slots' alignment.
   std::uint64_t slots = staging_bytes / slot_alignment / others;
   if (whole > slots && overlap) {
     cut.sets = 2;

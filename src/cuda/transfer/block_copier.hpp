@@ -56,7 +56,7 @@ struct copied_blocks {
 };
 
 struct block_options {
-  // The most thread blocks of a kernel; 0 means the fewest that fill the link.
+  // The most thread blocks of a kernel; 0 means the smallest number that fills the link.
   unsigned most_thread_blocks = 0;
   // The size of the page-locked memory for lists in each context.
   std::size_t room_bytes = std::size_t{64} << 20U;

@@ -9,7 +9,8 @@
 namespace interlace::cuda {
 namespace {
 
-// The time that help costs in any case: the events, the waits, and another GPU's launch.
+// The time that help takes even for a small batch: the time of the events, of the waits, and of
+// another GPU's launch.
 constexpr double help_us = 40;
 // With help, a batch must take at most this part of its time without help, because the host spends
 // more time on a batch with help.

@@ -41,7 +41,7 @@ class crew {
   std::vector<std::jthread> threads_;
 };
 
-// Tells the processor that the thread waits for another one.
+// Tells the processor that this thread waits for another thread.
 inline void pause_briefly() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

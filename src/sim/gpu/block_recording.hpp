@@ -70,7 +70,8 @@ class block_recording {
   static constexpr std::uint64_t places = 64;
   static constexpr std::uint64_t most_instructions = std::uint64_t{1} << 16U;
 
-  program_memory memory_;  // declared before the programs, so that it outlives them
+  // declared before the programs, so that this memory outlives the programs
+  program_memory memory_;
   const recorder::settings* settings_ = nullptr;
   const block_function* function_ = nullptr;
   std::uint32_t warps_ = 0;

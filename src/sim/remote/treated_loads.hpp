@@ -22,7 +22,7 @@ namespace interlace::sim {
 
 class treated_loads final : public load_rules {
  public:
-  // All GPUs share `treatment`. It says which steps are active.
+  // All GPUs share `treatment`. `treatment` says which steps are active.
   treated_loads(gpu& of, load_treatment& treatment, event_queue& queue, fabric& links);
 
   // Takes the RDMA cache's part from the L2, or gives the part back. Both caches are empty

@@ -37,7 +37,8 @@ class unpacker {
 
  private:
   picoseconds per_sector_q16_;  // picoseconds for a sector, times 65536
-  // The times when the last lines leave. There is one time for each line that the buffer can hold.
+  // For each of the last lines, the time when the line leaves. The list has one time for each line
+  // that the buffer can hold.
   std::vector<picoseconds> leaves_;
   std::size_t next_ = 0;
   picoseconds clear_q16_ = 0;

@@ -32,8 +32,9 @@ enum class action : std::uint8_t {
   compute,
   shared,   // an access to shared memory; `count` is the number of cycles, including bank conflicts
   shuffle,  // register exchanges; `count` is their number
-  wait,  // waits for all earlier instructions; directly after an atomic, it means that the atomic
-         // acquires and releases
+  // waits for all earlier instructions; a wait directly after an atomic means that the atomic
+  // acquires and releases
+  wait,
   barrier,  // waits like `wait`, and then for the other warps of the block
 };
 inline constexpr std::size_t actions = 9;

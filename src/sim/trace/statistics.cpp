@@ -42,7 +42,8 @@ void statistics::add_locality(std::size_t kind, const instruction& i, std::uint3
   std::copy_n(i.addresses, lanes, sorted.begin());
   const auto last = sorted.begin() + static_cast<std::ptrdiff_t>(lanes);
   if (!std::is_sorted(sorted.begin(), last)) std::sort(sorted.begin(), last);
-  std::array<std::uint64_t, 3> next_unit{};  // the first unit that is not counted yet
+  // for each unit size, the first unit that is not counted yet
+  std::array<std::uint64_t, 3> next_unit{};
   for (std::size_t k = 0; k < lanes;) {
     // Finds a run of bytes without a gap.
     const std::uint64_t begin = sorted[k];

@@ -196,8 +196,8 @@ class recorder {
   }
   struct node {
     // This member is the node's key if two conditions hold, and otherwise 0, which is not a key.
-    // First, this node is the first instance of its key. Second, it is stored directly after the
-    // node that a lane executes before it.
+    // First, this node is the first instance of its key. Second, this node is stored directly after
+    // the node that a lane executes before it.
     std::uint64_t key_in_order = 0;
     std::uint64_t lanes = 0;  // one bit for each lane that reached the node
     std::uint64_t key = 0;    // place in the source and iterations; all instances have the same key
@@ -232,8 +232,8 @@ class recorder {
     x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
     return x ^ (x >> 31U);
   }
-  // The key of a site. Sites are addresses, whose high bits are equal and whose highest bit is 0.
-  // The loop key is mixed in.
+  // The key of a site in a loop. A site is an address. All sites have the same high bits, and their
+  // highest bit is 0. The key also contains the loop key.
   std::uint64_t key_of(kernel::site_id site) const {
     return loop_key_ ^ static_cast<std::uint64_t>(site);
   }
