@@ -44,10 +44,10 @@ namespace interlace {
 // The options of a caller. If a number is 0, the library chooses the value.
 struct host_update_options {
   std::uint64_t pool_bytes = 0;  // GPU memory for bins; 0 means a quarter of the table
-  std::uint64_t window_bytes =
-      0;  // part of the table that a bin covers; 0 means 2 MiB, or the smallest possible part
-  std::uint32_t threads =
-      0;  // number of host threads; 0 means a power of two, at most one thread for each core
+  // part of the table that a bin covers; 0 means 2 MiB, or the smallest possible part
+  std::uint64_t window_bytes = 0;
+  // number of host threads; 0 means a power of two, at most one thread for each core
+  std::uint32_t threads = 0;
   std::uint32_t slots = 1024;  // slots of each ring; a slot has 8 KiB for records of 8 bytes
   double deadline_s = 10;      // deadline of a kernel's wait for room in a ring
 };

@@ -212,9 +212,9 @@ struct launching_grid : announcing_grid<launching_grid> {
   __device__ __forceinline__ launching_grid(const kernel::chunk_table& t, const kernel::replicas& r)
       : announcing_grid(t), where(r) {}
 
-  // Adds to a chunk's counter and, if this completes the chunk, launches the copy. All lanes of the
-  // first warp call this function. If the device accepts no more launches, these lanes copy the
-  // chunk themselves.
+  // Adds to a chunk's counter. If this addition completes the chunk, launches the copy. All lanes
+  // of the first warp call this function. If the device accepts no more launches, these lanes copy
+  // the chunk themselves.
   __device__ __forceinline__ void add(std::uint32_t chunk, std::uint32_t elements) const {
     const bool complete = elements != 0 && add_and_look(chunk, elements);
     unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));

@@ -20,9 +20,9 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-constexpr unsigned streaming_blocks = 2;  // number of blocks on each multiprocessor; they leave
-                                          // half of its threads free
-constexpr unsigned vectors_ahead = 8;     // number of loads that a thread has in flight
+// number of blocks on each multiprocessor; they leave half of its threads free
+constexpr unsigned streaming_blocks = 2;
+constexpr unsigned vectors_ahead = 8;  // number of loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;
 // The size of the memory that is copied. It is much larger than any L2 cache.
 constexpr std::uint64_t streamed_bytes = std::uint64_t{512} << 20U;

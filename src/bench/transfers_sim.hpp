@@ -35,8 +35,8 @@ struct transfers_result {
   std::vector<sim::link_count> links;
   double time_s = 0;
   std::uint64_t wrong_bytes = 0;
-  std::vector<std::uint32_t> most_engines;  // for each GPU, the most copies that were in flight at
-                                            // the same time
+  // for each GPU, the most copies that were in flight at the same time
+  std::vector<std::uint32_t> most_engines;
 };
 
 // Simulates the messages. Throws usage_error if a number is 0, and model_error if bytes arrived

@@ -63,12 +63,12 @@ struct host_update_times {
   // The time of atomics over the link; such atomics do not see the host's own updates.
   double atomics_s = 0;
   double host_s = 0;  // time in which all cores of the host make the updates without the GPU
-  double table_copy_s =
-      0;  // time to copy the whole table to the GPU and back, with both directions at once
+  // time to copy the whole table to the GPU and back, with both directions at once
+  double table_copy_s = 0;
   double link_bytes_per_s = 0;  // rate of copies from the GPU to the host
   double send_s = 0;            // time to send all updates, while the host drops them
-  double unpack_s =
-      0;  // time in which the host applies the `unpacked` updates that are in its slots
+  // time in which the host applies the `unpacked` updates that are in its slots
+  double unpack_s = 0;
   std::uint64_t unpacked = 0;
   // The number of updates of the busiest thread, divided by the mean over all threads.
   double busiest_share = 0;

@@ -208,8 +208,8 @@ class reader::mover {
     std::uint32_t chunk = 0;
     std::uint32_t user = 0;  // number of the thread that took the slot last
     bool moving = false;     // whether the chunk is on its way from or to a GPU
-    bool asked =
-        false;  // whether a thread checks whether the chunk has arrived, or sleeps before it checks
+    // whether a thread checks whether the chunk has arrived, or sleeps before it checks
+    bool asked = false;
     steady::time_point since;
   };
   struct place {  // the position of the next piece
@@ -605,8 +605,8 @@ class reader::mover {
   std::condition_variable more_;
   // Signals that a slot became idle or began to move, or that the transfer has ended.
   std::condition_variable slot_changed_;
-  std::condition_variable
-      changed_;  // signals that a batch has been read or has arrived, or that there is an error
+  // signals that a batch has been read or has arrived, or that there is an error
+  std::condition_variable changed_;
 };
 
 reader::reader(std::vector<file> files, carrier* gpus, transfer_options options)

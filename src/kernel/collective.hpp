@@ -35,8 +35,8 @@ struct collective_plan {
   // For each device, the copies from the region to scratch memory that precede the calls.
   std::vector<std::vector<part_copy>> pack;
   std::vector<std::vector<collective_call>> calls;
-  std::vector<std::vector<part_copy>> unpack;  // for each device, the copies from scratch memory to
-                                               // the region that follow the calls
+  // for each device, the copies from scratch memory to the region that follow the calls
+  std::vector<std::vector<part_copy>> unpack;
 };
 
 // The distance between parts in scratch memory is a multiple of this number. Copies are fast at

@@ -115,9 +115,9 @@ struct discovery {
   std::vector<found_device> devices;
   // The number of GPUs that the driver manages, including hidden GPUs; 0 if the number is unknown.
   std::size_t installed = 0;
-  std::vector<std::vector<std::string>> relations;  // for each pair of GPUs, a word such as "X",
-                                                    // "NV18", "PIX" or "SYS"
-  std::vector<std::string> remarks;                 // remarks for people, one sentence each
+  // for each pair of GPUs, a word such as "X", "NV18", "PIX" or "SYS"
+  std::vector<std::vector<std::string>> relations;
+  std::vector<std::string> remarks;  // remarks for people, one sentence each
   std::string driver_version;
   std::string cuda_version;
 };

@@ -27,8 +27,8 @@ std::string literal(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (c == '"' || c == '\\') {
       quoted += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f || c == '?') {  // two question marks can begin a
-                                                           // trigraph
+    } else if (byte < 0x20 || byte == 0x7f || c == '?') {
+      // two question marks can begin a trigraph
       std::array<char, 8> octal{};
       std::snprintf(octal.data(), octal.size(), "\\%03o", byte);
       quoted += octal.data();

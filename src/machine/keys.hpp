@@ -78,8 +78,8 @@ struct table {
   std::string_view name;
   std::string_view title;  // name of the table's struct in Python, such as "ScalarL1"
   need given;
-  std::string_view
-      marker;  // For an optional table: the key whose field is 0 if the table is missing.
+  // For an optional table: the key whose field is 0 if the table is missing.
+  std::string_view marker;
   std::string_view meaning;
 };
 

@@ -45,8 +45,8 @@ struct options {
   std::optional<std::vector<machine::endpoint>> staging;
   std::uint32_t chunks = 0;  // number of chunks of a path's part; 0 means the fastest number
   interlace::plan::dealing dealing = interlace::plan::dealing::by_share;
-  std::uint64_t staging_bytes = std::uint64_t{64} << 20;  // most staging memory for all paths of a
-                                                          // message together
+  // most staging memory for all paths of a message together
+  std::uint64_t staging_bytes = std::uint64_t{64} << 20;
   std::vector<interlace::plan::traffic> traffic;  // transfers that are in flight at the same time
 };
 

@@ -348,8 +348,8 @@ class planner {
     }
   }
 
-  // Chooses among the candidates that are nearly as fast as the fastest one. The choice prefers
-  // fewer staging buffers, then a shorter time, then fewer copies.
+  // Chooses among the candidates that are nearly as fast as the fastest candidate. The choice
+  // prefers fewer staging buffers, then a shorter time, then fewer copies.
   plan& choose() {
     const auto least_of = [&](std::size_t buffers) {
       double least = std::numeric_limits<double>::infinity();

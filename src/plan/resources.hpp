@@ -39,9 +39,9 @@ struct resource {
 struct leg {
   machine::endpoint from;
   machine::endpoint to;
-  std::uint32_t gpu = 0;  // GPU whose stream and engine make the copy: the sender, or the receiver
-                          // if the host sends
-  std::size_t port = 0;   // resource at this GPU's end of the route
+  // GPU whose stream and engine make the copy: the sender, or the receiver if the host sends
+  std::uint32_t gpu = 0;
+  std::size_t port = 0;           // resource at this GPU's end of the route
   std::vector<std::size_t> uses;  // resources that every byte uses, except engines
   std::size_t engines = 0;        // resource that stands for the GPU's engines
   double bytes_per_s = 0;         // rate if no other copy runs on the machine

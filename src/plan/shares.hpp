@@ -17,8 +17,8 @@ namespace interlace::plan {
 struct overheads {
   double setup_s = 0;   // time to set up one copy on the engine
   double launch_s = 0;  // time to launch one copy on the host
-  double event_s =
-      0;  // time from a copy's end to the start of work in another stream that waits for the copy
+  // time from a copy's end to the start of work in another stream that waits for the copy
+  double event_s = 0;
 };
 
 // The shares with which the messages of the plan end earliest. Staged parts are cut into `chunks`

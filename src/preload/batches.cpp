@@ -129,8 +129,8 @@ struct loaded_kernel {
   std::atomic<CUctx_st*> context{nullptr};
   std::atomic<cuda::block_copier*> copier{nullptr};
   std::atomic<int> users{0};  // number of threads that are in a call of the copier
-  pthread_mutex_t changes =
-      PTHREAD_MUTEX_INITIALIZER;  // guards the beginning and the end of the context
+  // guards the beginning and the end of the context
+  pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
   bool failed = false;  // whether the driver did not load the kernel, and would refuse again
 };
 std::array<loaded_kernel, 64> kernels;
@@ -155,8 +155,9 @@ class kernel_use {
     for (int gpu = 0; gpu < kernel_count.load(std::memory_order_acquire); ++gpu) {
       loaded_kernel& one = kernel_of(gpu);
       if (one.context.load(std::memory_order_acquire) != context) continue;
-      one.users.fetch_add(1);  // This count grows before the copier is read, because forget_kernel
-                               // accesses the two in the opposite order.
+      // This count grows before the copier is read, because forget_kernel accesses the two in the
+      // opposite order.
+      one.users.fetch_add(1);
       used_ = &one;
       copier_ = one.copier.load();
       return;

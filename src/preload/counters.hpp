@@ -103,8 +103,8 @@ struct call_site {
   // Copies by the logarithm of their size. The first element counts copies of fewer than 2 bytes.
   // The last element counts all copies that are too large for the other elements.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
-  std::array<char, site_module_bytes> module{};  // library whose code calls the driver or the CUDA
-                                                 // runtime
+  // library whose code calls the driver or the CUDA runtime
+  std::array<char, site_module_bytes> module{};
   std::array<char, site_symbol_bytes> symbol{};
   std::array<char, site_module_bytes> outer_module{};  // library that calls that library
   std::array<char, site_symbol_bytes> outer_symbol{};

@@ -75,8 +75,8 @@ struct gpu_places {
   std::uint32_t blocks = 0;
   std::uint32_t registers = 0;
   std::uint32_t shared_bytes = 0;
-  std::uint32_t reserved_shared_bytes = 0;  // for each block, in addition to the block's own shared
-                                            // memory
+  // for each block, in addition to the block's own shared memory
+  std::uint32_t reserved_shared_bytes = 0;
 };
 
 struct block_needs {

@@ -46,8 +46,8 @@ struct library_call {
   std::uint64_t bytes_read = 0;     // bytes that the call reads from the device's own memory
   std::uint64_t bytes_written = 0;  // bytes that the call writes to the device's own memory
   operation_counts operations;
-  std::vector<library_sweep>
-      sweeps;  // in the order of their kernels; together, they move bytes_read and bytes_written
+  // in the order of their kernels; together, they move bytes_read and bytes_written
+  std::vector<library_sweep> sweeps;
   std::function<void()> on_cpu;
   std::function<void(void* stream)> on_gpu;
 };

@@ -18,8 +18,8 @@ struct pair_traffic {
   std::uint64_t packets = 0;
   std::uint64_t payload_bytes = 0;
   std::uint64_t protocol_bytes = 0;  // packet bytes that are neither useful nor wasted
-  double mean_latency_s = 0;  // mean time from the message's request for its first link until its
-                              // delivery
+  // mean time from the message's request for its first link until its delivery
+  double mean_latency_s = 0;
   double max_latency_s = 0;
 };
 

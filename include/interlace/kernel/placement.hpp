@@ -9,9 +9,10 @@ namespace interlace::kernel {
 
 struct page_placement {
   enum class kind : std::uint8_t {
-    round_robin,  // pages go to the devices in turn, beginning after the device that got the last
-                  // page of the previous round-robin array
-    contiguous,   // each device gets an equal part of each array
+    // pages go to the devices in turn, beginning after the device that got the last page of the
+    // previous round-robin array
+    round_robin,
+    contiguous,  // each device gets an equal part of each array
     one_device,
   };
   kind how = kind::round_robin;

@@ -285,9 +285,9 @@ struct remote_store_counts {
   std::uint64_t packets = 0;      // packets that carried the stores
   std::uint64_t wire = 0;         // number of all bytes in these packets
   std::uint64_t overwritten = 0;  // number of bytes that were stored again before they were sent
-  std::uint64_t flushes = 0;      // number of flushes of a queue's windows, or of its lines if the
-                                  // queue combines lines
-  std::uint64_t subpackets = 0;   // number of runs of bytes that have a sub-header
+  // number of flushes of a queue's windows, or of its lines if the queue combines lines
+  std::uint64_t flushes = 0;
+  std::uint64_t subpackets = 0;  // number of runs of bytes that have a sub-header
   std::uint64_t subheader_bytes = 0;
   // The number of flushes for each reason. The reasons have this order: a store outside of the
   // window, a store beyond the payload, no free entry, a release, a load from a line, an atomic to
@@ -321,8 +321,8 @@ struct remote_load_counts {
   std::uint64_t pieces = 0;       // pieces in coalesced packets
   std::uint64_t cache_hits = 0;   // hits in the RDMA caches
   std::uint64_t cache_misses = 0;
-  std::array<std::uint64_t, 32> by_words{};  // number of remote loads; the index is the number of
-                                             // 4-byte words that the lanes read, minus 1
+  // number of remote loads; the index is the number of 4-byte words that the lanes read, minus 1
+  std::array<std::uint64_t, 32> by_words{};
   // `coalesced_pages` and `cached_pages` count the pages for which the decision engine chose the
   // optimisation page by page. `migrated_pages` counts the pages that moved.
   std::uint64_t coalesced_pages = 0;
@@ -358,8 +358,8 @@ struct remote_load_counts {
 // The report of a run. Times are in seconds. Every node fills only the members that it can know.
 struct run_result {
   double time_s = 0;  // time from the first launch to the end of the last exchange
-  double copy_s = 0;  // if transfers follow the kernels: the part of time_s in which only transfers
-                      // run
+  // if transfers follow the kernels: the part of time_s in which only transfers run
+  double copy_s = 0;
   bool wire_known = false;
   wire_bytes wire;
   std::vector<timeline_event> timeline;  // events of the first epochs

@@ -9,8 +9,8 @@ namespace interlace::kernel {
 
 // The operations by which NCCL delivers a region at its exchange.
 enum class collective : std::uint8_t {
-  best_fitting,  // all_gather if parts are equal, broadcast if they are not, and send_receive for
-                 // ranges
+  // all_gather if parts are equal, broadcast if they are not, and send_receive for ranges
+  best_fitting,
   all_gather,    // every device receives all parts; parts of unequal length are padded
   broadcast,     // every device receives all parts, by a group of broadcasts, one for each part
   send_receive,  // a group of sends and receives, with one send and one receive for each delivery

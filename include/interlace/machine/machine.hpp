@@ -127,9 +127,9 @@ struct remote_write_queue {
   bool grows_window = false;
   std::uint32_t subheader_bytes = 5;
   std::uint32_t payload_bytes = 4096;  // largest payload of a packet, including sub-headers
-  std::uint64_t idle_flush_ps = 0;     // the queue flushes after this time without a store to a
-                                       // destination; 0 means never
-  std::uint32_t unpacked_lines = 64;   // lines in the receiver's buffer between its port and its L2
+  // the queue flushes after this time without a store to a destination; 0 means never
+  std::uint64_t idle_flush_ps = 0;
+  std::uint32_t unpacked_lines = 64;  // lines in the receiver's buffer between its port and its L2
 };
 
 // The hardware of GPS (MICRO 2021), a queue of lines. All subscribers of a page receive the page's
@@ -142,11 +142,11 @@ struct subscriptions {
 // Hardware that handles the remote loads of a GPU (DualOpt, PACT 2022, Table 1). No existing GPU
 // has this hardware.
 struct dualopt {
-  std::uint32_t piece_bytes = 4;      // granularity of fine-grained loads: 4, 8 or 16
-  std::uint32_t buffer_pieces = 64;   // capacity of the buffer for replies to one destination
-  std::uint32_t timeout_clocks = 30;  // the buffer is sent if no reply to its destination comes for
-                                      // this time
-  std::uint32_t packet_bytes = 64;    // largest coalesced reply, including its header
+  std::uint32_t piece_bytes = 4;     // granularity of fine-grained loads: 4, 8 or 16
+  std::uint32_t buffer_pieces = 64;  // capacity of the buffer for replies to one destination
+  // the buffer is sent if no reply to its destination comes for this time
+  std::uint32_t timeout_clocks = 30;
+  std::uint32_t packet_bytes = 64;  // largest coalesced reply, including its header
   // Size that is taken from the L2; 0 means that the machine has no such hardware.
   std::uint64_t rdma_cache_bytes = 0;
   std::uint32_t rdma_cache_ways = 16;
@@ -219,8 +219,8 @@ struct gpu {
   scalar_cache scalar_l1;
   cache l2;
   interlace::machine::tlb tlb;
-  std::uint64_t port_l2_latency_ps = 0;  // round trip from a link's port to the L2; 0 means the
-                                         // latency of an L2 hit
+  // round trip from a link's port to the L2; 0 means the latency of an L2 hit
+  std::uint64_t port_l2_latency_ps = 0;
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
@@ -253,13 +253,13 @@ struct gpu {
   std::uint64_t device_launch_ps = 0;
   std::uint64_t device_launch_interval_ps = 0;
   std::uint32_t device_launches_pending = 2048;
-  std::uint64_t poll_ps = 0;            // time from a counter's last update until an agent sees it
-  std::uint32_t store_queue_lines = 0;  // most remote stores of a compute unit that wait for the
-                                        // egress port
+  std::uint64_t poll_ps = 0;  // time from a counter's last update until an agent sees it
+  // most remote stores of a compute unit that wait for the egress port
+  std::uint32_t store_queue_lines = 0;
   // Stores of neighbouring lanes to another GPU are joined up to this size. 0 means up to a line.
   std::uint32_t remote_store_bytes = 0;
-  double store_bytes_per_s = 0;  // rate at which stores leave a compute unit; 0 means the rate of
-                                 // lookups
+  // rate at which stores leave a compute unit; 0 means the rate of lookups
+  double store_bytes_per_s = 0;
   interlace::machine::remote_write_queue write_queue;
   subscriptions gps;
   interlace::machine::dualopt dualopt;
@@ -298,8 +298,8 @@ struct protocol {
   std::uint32_t completion_overhead_bytes = 20;
   // PCIe: packets take whole flits of this size; 0 means no flits
   std::uint32_t link_flit_bytes = 0;
-  std::uint32_t word_write_bytes = 0;  // NVLink: size of a whole packet that writes at most 4
-                                       // bytes; 0 means whole flits
+  // NVLink: size of a whole packet that writes at most 4 bytes; 0 means whole flits
+  std::uint32_t word_write_bytes = 0;
   // NVLink: a packet with byte enables carries whole sectors of this size. 0 means whole flits.
   std::uint32_t partial_write_sector_bytes = 0;
   std::uint32_t write_answer_bytes = 0;  // NVLink: bytes that return for each packet of stores

@@ -53,11 +53,12 @@ class issuer {
 
   const node_gpus& gpus_;
   const loaded_kernels& kernels_;
-  // In each of these two sets of devices, bit d stands for device d.
-  std::uint32_t early_now_ =
-      0;  // devices whose graphs are being captured and may have early launches
-  std::uint32_t behind_kernel_ =
-      0;  // devices whose last work on the main stream is a kernel or an exchange
+  // The devices whose graphs are being captured and may have early launches. Bit d stands for
+  // device d.
+  std::uint32_t early_now_ = 0;
+  // The devices whose last work on the main stream is a kernel or an exchange. Bit d stands for
+  // device d.
+  std::uint32_t behind_kernel_ = 0;
   std::uint64_t early_launches_ = 0;
 };
 

@@ -60,8 +60,8 @@ bool try_peer_access(int from, int to) {
   const current_device on(from);
   const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {
-    (void)cudaGetLastError();  // access was already enabled; this clears the error that the runtime
-                               // keeps
+    // access was already enabled; this clears the error that the runtime keeps
+    (void)cudaGetLastError();
   } else if (error != cudaSuccess) {
     throw_failure(error, "cudaDeviceEnablePeerAccess", __FILE__, __LINE__);
   }

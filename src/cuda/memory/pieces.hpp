@@ -13,8 +13,8 @@ struct memory_pieces {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
   };
-  bool mapped = false;  // true: virtual memory management mapped the pieces; false: one piece from
-                        // cudaMalloc
+  // true: virtual memory management mapped the pieces; false: one piece from cudaMalloc
+  bool mapped = false;
   std::vector<piece> pieces;  // adjacent pieces
   std::uint64_t offset = 0;   // offset of the memory from the first piece's address
 };

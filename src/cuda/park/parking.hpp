@@ -32,8 +32,8 @@ struct park_request {
 
 struct park_report {
   std::uint64_t bytes = 0;  // number of bytes of contents that moved
-  std::uint64_t gpu_bytes =
-      0;  // bytes of physical memory that the GPUs gained in a park, or lost in a resume
+  // bytes of physical memory that the GPUs gained in a park, or lost in a resume
+  std::uint64_t gpu_bytes = 0;
   std::uint64_t locked_bytes = 0;  // bytes of host memory that were page-locked anew
   double seconds = 0;
 };

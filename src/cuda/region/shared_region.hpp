@@ -123,8 +123,8 @@ class shared_region final : public group_member {
   const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
-  std::vector<descriptor> exported_;  // descriptors that this process exported, in the order of
-                                      // their text
+  // descriptors that this process exported, in the order of their text
+  std::vector<descriptor> exported_;
   // Holds the wait_failure of each local device, `seen`, and a word whose value is 1.
   std::unique_ptr<mapped_memory> host_;
   const unsigned int* one_ = nullptr;

@@ -98,8 +98,9 @@ class staging {
   // Takes as much memory as the pools have, but at most half of each pool. If other all-reduces
   // hold all of this memory, `waits` says whether the host waits until their work has ended.
   all_reduce_cut take(std::uint64_t bytes, const stream_identity& stream, bool waits) {
-    const std::lock_guard lock(by_.staging);  // Without the lock, two calls could each get a part
-                                              // of the memory they need, and both would fail.
+    // Without the lock, two calls could each get a part of the memory they need, and both would
+    // fail.
+    const std::lock_guard lock(by_.staging);
     if (auto cut = try_to_take(bytes, stream, waits)) return *cut;
     if (waits) {
       for (const int gpu : gpus_) by_.pool(gpu).wait();

@@ -158,8 +158,8 @@ class places_of_side {
   const peer_contexts& peers_;
   static constexpr int piece_shift = 21;
   std::vector<known_range> ranges_;
-  std::array<std::uint16_t, 1024>
-      seen_{};  // for each piece of memory, the range in which it was found last
+  // for each piece of memory, the range in which it was found last
+  std::array<std::uint16_t, 1024> seen_{};
   known_range last_;
   bool any_ = false;
   bool host_ = false;

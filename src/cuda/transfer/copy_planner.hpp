@@ -51,8 +51,8 @@ class copy_planner {
   std::size_t class_number(const copy_message& one) const;
 
   const copy_routes& routes_;
-  std::uint32_t chunks_;  // number of chunks in the options; 0 means that the profile or the
-                          // planner decides
+  // number of chunks in the options; 0 means that the profile or the planner decides
+  std::uint32_t chunks_;
   std::optional<engine_profile> profile_;
   // One value for each pair of places and class of sizes.
   std::vector<std::atomic<bool>> known_direct_;

@@ -68,8 +68,8 @@ class copy_runner {
   contexts& contexts_;
   copy_accounts& accounts_;
   copy_executor executor_;  // executor in the options
-  std::vector<std::unique_ptr<staging_pool>>
-      pools_;  // one for each GPU, followed by the host's pool
+  // one for each GPU, followed by the host's pool
+  std::vector<std::unique_ptr<staging_pool>> pools_;
   std::mutex staging_mutex_;
   std::atomic<std::uint64_t> owning_graphs_{0};
   graph_cache graphs_;

@@ -42,8 +42,8 @@ struct memory_view {
   CUctx_st* context = nullptr;  // context of the allocation; null for virtual memory
   memory_origin origin = memory_origin::host;
   CUmemPoolHandle_st* pool = nullptr;
-  unsigned long long id = 0;  // id of the allocation; 0 for virtual memory, and if there is no
-                              // allocation
+  // id of the allocation; 0 for virtual memory, and if there is no allocation
+  unsigned long long id = 0;
 };
 
 // Inspects a range of memory. `bytes` must be at least 1. Throws device_error if the driver fails.

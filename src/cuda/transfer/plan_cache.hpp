@@ -21,8 +21,8 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  copy_program program;  // has no copies if a single message goes directly, because the caller then
-                         // makes the plain copy
+  // has no copies if a single message goes directly, because the caller then makes the plain copy
+  copy_program program;
   std::atomic<std::uint64_t> uses{0};
 };
 
@@ -65,8 +65,8 @@ class plan_cache {
   std::uint64_t staging_bytes_;
   std::mutex mutex_;
   least_recently_used programs_;
-  std::unordered_map<std::string, std::shared_ptr<const plan::plan>>
-      plans_;  // the key contains a class of sizes
+  // the key contains a class of sizes
+  std::unordered_map<std::string, std::shared_ptr<const plan::plan>> plans_;
 };
 
 }  // namespace interlace::cuda

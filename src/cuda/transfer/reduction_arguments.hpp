@@ -13,9 +13,10 @@ inline constexpr std::uint32_t most_reduced = 16;
 struct reduction_arguments {
   unsigned long long out = 0;  // the following members are addresses; an input may be the output
   unsigned long long in[most_reduced] = {};
-  std::uint64_t count = 0;    // number of elements
-  std::uint64_t vectors = 0;  // number of whole vectors of 16 bytes, or 0 unless all addresses are
-                              // aligned to vectors; the remaining elements follow the vectors
+  std::uint64_t count = 0;  // number of elements
+  // number of whole vectors of 16 bytes, or 0 unless all addresses are aligned to vectors; the
+  // remaining elements follow the vectors
+  std::uint64_t vectors = 0;
   std::uint32_t inputs = 0;
 };
 

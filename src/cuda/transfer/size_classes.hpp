@@ -8,8 +8,8 @@
 
 namespace interlace::cuda {
 
-inline constexpr unsigned class_digits = 4;  // number of leading bits that the sizes of a class
-                                             // have in common
+// number of leading bits that the sizes of a class have in common
+inline constexpr unsigned class_digits = 4;
 inline constexpr std::size_t size_classes = std::size_t{64} << (class_digits - 1);
 
 // The number of bits that follow the leading bits of a size.

@@ -64,8 +64,8 @@ class staging_pool {
   std::atomic<std::uint64_t> in_use_{0};
   std::mutex mutex_;  // guards the following members, up to lingering_
   std::vector<block> slabs_;
-  std::map<device_address, std::uint64_t>
-      free_;  // the address and size of each free range; two free ranges of a slab never touch
+  // the address and size of each free range; two free ranges of a slab never touch
+  std::map<device_address, std::uint64_t> free_;
   std::vector<lingering> lingering_;
   // Guards returned_. No thread may call CUDA while it holds this mutex, because callbacks of the
   // driver take the mutex.

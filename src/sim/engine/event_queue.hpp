@@ -177,7 +177,7 @@ class event_queue {
     b = {};
   }
 
-  // The slot of the first bucket after the current one that has events, or the slot of the first
+  // The slot of the first bucket after the current bucket that has events, or the slot of the first
   // far event if no bucket has events.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;

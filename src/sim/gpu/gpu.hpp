@@ -233,9 +233,9 @@ class gpu {
     std::uint32_t entries_used = 0;  // entries that local misses and local stores hold
     std::uint32_t remote_used = 0;   // entries that remote stores hold while they wait for the link
     std::deque<stalled> waiting;     // instructions that wait for a local entry, in order
-    std::deque<stalled> waiting_remote;  // instructions that wait for a place in the remote store
-                                         // queue, in order
-    std::uint32_t claimed_blocks = 0;    // blocks that are resident or about to start
+    // instructions that wait for a place in the remote store queue, in order
+    std::deque<stalled> waiting_remote;
+    std::uint32_t claimed_blocks = 0;  // blocks that are resident or about to start
     // The first of the blocks that the dispatch gives to this unit and that have not started.
     std::uint64_t next_block = 0;
     std::uint64_t last_block = 0;        // end of the range of this unit's blocks
@@ -407,8 +407,8 @@ class gpu {
   picoseconds loop_latency_;
   // The time in which the load/store unit computes the addresses of a load's lanes.
   picoseconds load_addresses_;
-  std::array<picoseconds, 7>
-      hit_times_{};  // time of the load/store unit for a hit; the index is the number of sectors
+  // time of the load/store unit for a hit; the index is the number of sectors
+  std::array<picoseconds, 7> hit_times_{};
   std::array<picoseconds, known_counts> cycle_times_{};
   std::array<picoseconds, known_counts> issue_times_{};
   std::array<std::array<picoseconds, known_counts>, operation_kinds> pipe_times_{};

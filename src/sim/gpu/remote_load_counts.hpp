@@ -16,10 +16,11 @@ namespace interlace::sim {
 struct remote_load_counts {
   std::uint64_t local = 0;
   std::uint64_t remote = 0;
-  std::uint64_t hits = 0;                    // remote loads that hit in the L1
-  std::uint64_t words = 0;                   // 4-byte words of remote lines that lanes read
-  std::array<std::uint64_t, 32> by_words{};  // number of remote loads for each number of words that
-                                             // lanes read; the index is that number minus one
+  std::uint64_t hits = 0;   // remote loads that hit in the L1
+  std::uint64_t words = 0;  // 4-byte words of remote lines that lanes read
+  // number of remote loads for each number of words that lanes read; the index is that number minus
+  // one
+  std::array<std::uint64_t, 32> by_words{};
   std::uint64_t local_stores = 0;
   std::uint64_t remote_stores = 0;
   std::uint64_t instructions = 0;  // load instructions whose lines have all arrived

@@ -47,8 +47,9 @@ class decision_engine {
     decision_thresholds thresholds{};
     std::uint64_t warm_up = 0;         // number of accesses at the start that are ignored
     std::uint64_t monitored = 20'000;  // number of remote loads in a window
-    std::uint32_t agreeing = 0;  // number of agreeing windows in a row that change a decision; with
-                                 // 0 the first decision is final
+    // number of agreeing windows in a row that change a decision; with 0 the first decision is
+    // final
+    std::uint32_t agreeing = 0;
   };
   // A decision, the measurements that led to it, and its time.
   struct decision {

@@ -96,8 +96,8 @@ class egress final : public store_queues {
   struct destination {
     std::optional<remote_write_queue> packing;
     std::optional<combining_queue> combining;
-    std::deque<std::uint32_t> blocked;  // stores that wait for room at the egress port, in order of
-                                        // arrival
+    // stores that wait for room at the egress port, in order of arrival
+    std::deque<std::uint32_t> blocked;
     finepack_format format;
     std::uint32_t port = 0;
     std::uint64_t announced = ~std::uint64_t{0};  // the base of the last configuration packet

@@ -133,11 +133,11 @@ class griffin {
   std::vector<std::uint64_t> seen_;  // pages that were reported since the last classification
   std::uint64_t latest_ = 0;         // latest period that was reported
   std::uint64_t next_look_ = 0;
-  std::deque<std::uint64_t> touches_;            // pages that must move because of a first touch
-  std::vector<std::deque<proposal>> proposals_;  // for each GPU, proposals for the pages that it
-                                                 // has
-  std::vector<std::uint64_t> batch_;             // pages that are moving
-  std::uint32_t owner_ = 0;                      // the GPU that has these pages
+  std::deque<std::uint64_t> touches_;  // pages that must move because of a first touch
+  // for each GPU, proposals for the pages that it has
+  std::vector<std::deque<proposal>> proposals_;
+  std::vector<std::uint64_t> batch_;  // pages that are moving
+  std::uint32_t owner_ = 0;           // the GPU that has these pages
   std::uint32_t answers_ = 0;
   std::uint32_t left_ = 0;  // pages of the batch that have not arrived
   counts counts_;

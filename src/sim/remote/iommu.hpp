@@ -36,7 +36,7 @@ class iommu {
   // The constructor throws usage_error unless every GPU has a link to the host.
   iommu(const machine::tlb& config, std::uint32_t gpus, event_queue& queue, fabric& links);
 
-  // Sets the decision. Without one, every translation is kept.
+  // Sets the decision. Without a decision, the GPU keeps every translation.
   void decide(decision d) { decide_ = std::move(d); }
 
   // Takes a message of kind translation_request.

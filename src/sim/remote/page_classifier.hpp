@@ -57,9 +57,9 @@ class page_classifier {
 
   machine::griffin rules_;
   std::uint32_t gpus_;
-  std::vector<counter> counters_;   // [page][GPU]
-  std::vector<std::uint8_t> seen_;  // for each page, whether it was counted since its last
-                                    // classification
+  std::vector<counter> counters_;  // [page][GPU]
+  // for each page, whether it was counted since its last classification
+  std::vector<std::uint8_t> seen_;
 };
 
 }  // namespace interlace::sim

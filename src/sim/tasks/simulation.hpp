@@ -212,9 +212,9 @@ class simulation : private message_receiver {
     std::uint64_t sent = 0;
     std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived at each destination
     std::uint32_t arriving = 0;  // number of destinations that the last byte has not reached yet
-    std::uint32_t buffered = 0;  // number of segments that were requested but are not yet on the
-                                 // link
-    std::uint32_t ready = 0;     // number of segments that were read and now wait for the link
+    // number of segments that were requested but are not yet on the link
+    std::uint32_t buffered = 0;
+    std::uint32_t ready = 0;  // number of segments that were read and now wait for the link
     // Whether the copying kernel is launched but not all of its blocks are placed.
     bool pending = false;
     // The number of destinations whose first link has not taken the current segment.
@@ -341,8 +341,8 @@ class simulation : private message_receiver {
   std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
   // The value of each device's gpu::work() when the device's last kernel ended.
   std::vector<std::uint64_t> worked_;
-  std::vector<lane> lanes_;  // the index is kind * GPUs + device; the kinds are engines, agents and
-                             // descriptor units
+  // the index is kind * GPUs + device; the kinds are engines, agents and descriptor units
+  std::vector<lane> lanes_;
   std::vector<launcher> launchers_;  // one for each device
   std::atomic<std::uint64_t> unfinished_ = 0;
   std::uint32_t threads_ = 1;

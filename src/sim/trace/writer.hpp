@@ -34,10 +34,10 @@ class writer final : public sink {
     std::vector<std::uint8_t> bytes;
     std::uint32_t records = 0;
     previous before;
-    std::uint64_t next_block = 0;             // number of the kernel's next block
-    std::uint32_t warp = no_dependence;       // warp of the last record
-    std::vector<std::uint32_t> instructions;  // number of instructions of each of the block's warps
-                                              // so far
+    std::uint64_t next_block = 0;        // number of the kernel's next block
+    std::uint32_t warp = no_dependence;  // warp of the last record
+    // number of instructions of each of the block's warps so far
+    std::vector<std::uint32_t> instructions;
   };
 
   void put_access(stream& s, std::uint8_t kind, const instruction& i, std::uint32_t number) const;

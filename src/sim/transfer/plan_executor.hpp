@@ -105,8 +105,8 @@ class plan_executor final : private message_receiver {
     std::uint32_t step = 0;
     std::uint32_t from = 0;  // number of an end: the GPUs first, then the host
     std::uint32_t to = 0;
-    std::uint32_t waits_for = 0;  // number of open conditions: enqueueing, the previous copy,
-                                  // dependencies
+    // number of open conditions: enqueueing, the previous copy, dependencies
+    std::uint32_t waits_for = 0;
     picoseconds earliest = 0;
     std::vector<std::uint32_t> wakes;  // copies that depend on this copy
     std::uint32_t next_in_slot = none;

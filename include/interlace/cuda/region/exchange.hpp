@@ -68,8 +68,8 @@ enum class failed_wait : unsigned int {
 struct wait_failure {
   failed_wait what;
   unsigned int device;
-  unsigned int
-      exchange;         // the number of the exchange, which the host sets; only for waits for peers
+  // the number of the exchange, which the host sets; only for waits for peers
+  unsigned int exchange;
   unsigned int peer;    // set only for waits for peers
   unsigned int region;  // set only for waits for chunks
   unsigned int chunk;

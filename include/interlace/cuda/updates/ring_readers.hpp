@@ -124,8 +124,8 @@ class ring_readers {
     }
   }
 
-  std::vector<std::atomic<std::uint64_t>>
-      ends_;  // final number of tickets of each ring, not known while kernels run
+  // final number of tickets of each ring, not known while kernels run
+  std::vector<std::atomic<std::uint64_t>> ends_;
   std::vector<std::uint64_t> read_;
   std::atomic<bool> stopped_{false};
   std::vector<std::thread> threads_;

@@ -24,7 +24,7 @@
 
 namespace interlace::cuda::updates {
 
-// The options of a caller. Where an option is zero, the library decides.
+// The options of a caller. If an option is 0, the library chooses the value.
 struct sizing_request {
   std::uint64_t elements = 0;        // number of elements of the table
   std::uint32_t value_bytes = 8;     // size of an element of the table

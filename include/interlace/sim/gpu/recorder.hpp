@@ -190,8 +190,8 @@ class recorder {
 
  private:
   std::uint32_t minima(std::uint32_t n) const {
-    const std::uint32_t more =
-        settings_->minimum_inputs - 1;  // number of integers that an operation adds to a minimum
+    // number of integers that an operation adds to a minimum
+    const std::uint32_t more = settings_->minimum_inputs - 1;
     return (n + more - 1) / more;
   }
   struct node {
