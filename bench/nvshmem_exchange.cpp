@@ -37,7 +37,7 @@ namespace {
 using interlace::device_error;
 using interlace::usage_error;
 
-constexpr unsigned int deadline_s = 180;  // after this time, a signal of alarm() ends a process
+constexpr unsigned int deadline_s = 180;  // alarm() ends a process after this time
 constexpr int most_gpus = 16;
 constexpr int most_repeats = 64;
 

@@ -68,9 +68,9 @@ class DependencyGraph:
 
     names: list[str]  # names[i] is the package of vertex i + 1
     edges: list[tuple[int, int]]  # 1-based, ascending, no duplicates
-    virtual: int = 0  # clauses that resolved through a provider
-    unresolved: int = 0  # clauses in which nothing resolved
-    own: int = 0  # clauses that the package with the clause itself satisfies
+    virtual: int = 0  # number of clauses that resolved through a provider
+    unresolved: int = 0  # number of clauses in which nothing resolved
+    own: int = 0  # number of clauses that the clause's own package satisfies
 
 
 def read_index(path: Path) -> bytes:

@@ -256,7 +256,7 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
         between = " + " if rule["kind"] == "at_least_together" else " x "
         others = between.join(f"`{name}`" for name in rule["others"])
         times = ""
-        if rule["times"] != 1:  # the factor, for values in the units of the machine file
+        if rule["times"] != 1:  # converts the factor to the units of the machine file
             units = [in_struct[name] for name in (rule["key"], rule["others"][0])]
             times = f"{rule['times'] * units[1] / units[0]:,.12g} x "
         said = _RULES[rule["kind"]].format(others=others, times=times)

@@ -216,7 +216,7 @@ def cpp_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "// ", "  "), f"  bool {name} = false;"]
     lines += [
-        "  std::span<const parameter_list> families;  // alternatives; empty without parameters",
+        "  std::span<const parameter_list> families;  // each family is a list of parameters",
         "  mechanism_variants variants = mechanism_variants::none;",
         "  // Why a node does not have the mechanism. Messages put this text after the name of the",
         "  // mechanism. Null means that the node has the mechanism.",
@@ -410,7 +410,7 @@ def py_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "# ", "    "), f"    {name}: bool = False"]
     lines += [
-        "    families: tuple[tuple[str, ...], ...] = ()  # alternatives: names of parameters",
+        "    families: tuple[tuple[str, ...], ...] = ()  # for each family, the names of its parameters",
         "    variants: Variants | None = None",
         '    # Why a study leaves the mechanism out, as the words after "which".',
         "    only_if_named: str | None = None",

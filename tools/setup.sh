@@ -103,7 +103,7 @@ step() {
       part=$(tail -c 2000 "$log" | grep -aoE '\[ *[0-9]+/[0-9]+\]' | tail -n 1 || true)
       printf '\r%-52s%4d s %-12s' "$label" $((SECONDS - began)) "$part"
     elif ((tick >= 10 && (tick - 10) % 40 == 39)); then
-      printf '.' # every 20 seconds, so that a long silence is not mistaken for a hang
+      printf '.' # a sign of life every 20 seconds
     fi
   done
   wait "$child" || status=$?
@@ -205,7 +205,7 @@ sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' || mi
 
 install_packages() {
   export DEBIAN_FRONTEND=noninteractive
-  dpkg --configure -a && # an earlier run may have been interrupted
+  dpkg --configure -a && # repairs what an interrupted run has left
     apt-get update &&
     apt-get install -y --no-install-recommends "$@"
 }
@@ -395,7 +395,7 @@ install_project() {
   fi
   key=$(tree_hash CMakeLists.txt cmake pyproject.toml VERSION LICENSE THIRD_PARTY.md README.md src \
     include python machines data tools/setup.sh tools/find_gpus.py)-$cuda-$nvcc-$CXX
-  if [ "$tests" = ON ]; then # the package is the same; the tests are compiled in the same build
+  if [ "$tests" = ON ]; then # the same build also compiles the tests
     label='interlace: compile with its tests, and pack'
     if stamped wheel "$key" && stamped tests "$key-$(tree_hash tests/cpp tests/gpu)"; then return 0; fi
   elif stamped wheel "$key"; then

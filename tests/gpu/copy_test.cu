@@ -191,7 +191,7 @@ copier copier_of(copy_executor executor, std::uint64_t threshold = 1) {
   copy_options options;
   options.executor = executor;
   options.threshold_bytes = threshold;
-  options.traffic_file = "";  // so the copiers of a test do not see each other's messages
+  options.traffic_file = "";  // the copiers of a test must not see each other's messages
   copier made(options);
   made.prepare();
   return made;

@@ -200,7 +200,7 @@ class Checks:
                     wanted = 20 * (turn + 1)
                     what = f"order of gpu{source} and gpu{target}"
                     right = (into == wanted).all()
-                    given.add_(1000)  # this must run after the copy
+                    given.add_(1000)  # these two additions must run after the copy
                     given.sub_(1000)
                     self.expect(what, bool(right))
                     into.fill_(-2)
@@ -256,7 +256,7 @@ class Checks:
             pinned, back = self.memory(None, wanted).numpy(), self.poisoned(None, size)
             there = self.poisoned(gpu, size)
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a page-locked array gives no warning
+                warnings.simplefilter("error")  # a warning for a page-locked array is an error
                 self.copy(there[5:], pinned[5:])
                 self.copy(back.numpy()[: size - 5], there[5:])
             expected = self.torch.full((size,), POISON, dtype=self.torch.uint8)

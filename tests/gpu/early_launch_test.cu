@@ -141,9 +141,9 @@ TEST_P(early_launch_test, kernels_see_all_of_those_before_them) {
   }
 }
 
-// A launch is early only if it directly follows a kernel of the node. `filled` reads what a peer
-// wrote before the exchange, so it may start early only after an exchange by kernels. Another
-// kernel alternates with `filled`.
+// A launch that does not directly follow a kernel of the node is not early. `filled` reads what a
+// peer wrote before the exchange, and may start early after the exchange. Another kernel alternates
+// with `filled`.
 TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   INTERLACE_NEED_GPUS(2);
   using kernel::mechanism;
@@ -151,8 +151,7 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
       {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges are early, too
       {mechanism::bulk_copy, steps + between - 1},  // all kernels except the first are early
-      {mechanism::split, 2 * steps + between - 1},  // all kernels except the first are early, for
-                                                    // two ranges
+      {mechanism::split, 2 * steps + between - 1},  // the same, with two kernels for two ranges
       {mechanism::polling, between}};               // only kernels that announce nothing are early
   for (const auto& [how, early] : early_of) {
     cuda::node node(options_for(2));

@@ -29,7 +29,7 @@ inline std::uint32_t gpus_here() {
 // If INTERLACE_TEST_SHARED_GPU is 1, several devices share each GPU
 // (interlace/cuda/shared_gpu.hpp). Fewer GPUs then suffice to test everything except speed.
 inline bool shares_gpus() {
-  const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: nobody sets it
+  const char* value = std::getenv("INTERLACE_TEST_SHARED_GPU");  // NOLINT: no thread sets variables
   return value != nullptr && std::string(value) == "1";
 }
 

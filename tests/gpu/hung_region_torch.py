@@ -46,7 +46,7 @@ def program() -> None:
     )
     parts = []
     late = torch.tensor([MISSING], device="cuda:0")
-    torch.cuda._sleep(1)  # here and below: loads each kernel before anything waits
+    torch.cuda._sleep(1)  # here and below, each kernel is loaded before anything waits
     for d in group.local_devices:
         chunks = torch.from_numpy(vector.chunks(d))
         sizes = (chunks[:, 1] - chunks[:, 0]).cuda()

@@ -340,7 +340,8 @@ void check_warps() {
       if ((w + k) % threads % 3 == 1) which |= std::uint64_t{1} << k;
     }
     for (std::size_t k = 0; k < 32; ++k) {
-      ASSERT_EQ(seen[0][w + k], sum[0]) << "sum of lane " << w + k;  // equal bit for bit
+      ASSERT_EQ(seen[0][w + k], sum[0])
+          << "sum of lane " << w + k;  // the sums must be equal bit for bit
       ASSERT_EQ(seen[1][w + k], least[0]) << "minimum of lane " << w + k;
       ASSERT_EQ(seen[2][w + k], values[w + (k ^ 5)]);
       ASSERT_EQ(seen[3][w + k], values[w + 3]);

@@ -36,7 +36,7 @@ ALLOCATORS = ("", "expandable_segments:True", "backend:cudaMallocAsync")
 
 
 class Checks:
-    """Copies and comparisons of every byte."""
+    """Makes copies and compares every byte."""
 
     def __init__(self, torch: Any, seed: int) -> None:
         self.torch = torch

@@ -479,7 +479,7 @@ TEST(region_deadline, interlace_ps_shows_a_region_that_hangs) {
         << told;
     EXPECT_THROW(p.finish(), device_error);
   }
-  EXPECT_EQ(told_by(name), "");  // the group has ended
+  EXPECT_EQ(told_by(name), "");  // after the end of the group, there is no answer
   before != nullptr ? setenv("XDG_RUNTIME_DIR", kept.c_str(), 1) : unsetenv("XDG_RUNTIME_DIR");
   std::filesystem::remove_all(folder);
 }

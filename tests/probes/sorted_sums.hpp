@@ -46,8 +46,8 @@ struct add_sums {
 
 struct sorted_sums {
   local<std::uint32_t> keys, sorted, sums, out;
-  kernel::library_call sort;  // sorts keys into sorted
-  kernel::library_call scan;  // exclusive prefix sums of sorted
+  kernel::library_call sort;  // sorts `keys` into `sorted`
+  kernel::library_call scan;  // writes the exclusive prefix sums of `sorted`
 };
 
 // The arrays and calls on one device. A test on GPUs adds the functions `on_gpu`.

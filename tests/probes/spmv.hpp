@@ -25,7 +25,7 @@ struct spmv_rows {
   local<const std::uint32_t> offsets;  // offsets of this device's rows, from 0
   local<const std::uint32_t> columns;
   local<const float> values;
-  replicated<float> x;  // its back is y
+  replicated<float> x;  // the back of this region is y
   reduced<double> product;
   std::uint64_t first_row = 0;
   std::uint64_t rows = 0;

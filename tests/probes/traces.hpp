@@ -361,7 +361,7 @@ void each_workload(Visit visit) {
       node.run([&] { work.enqueue_iteration(true); });
     };
     iterate(250, 6, 2);
-    iterate(90, 34, 1);  // so many angles that teams of warps share them
+    iterate(90, 34, 1);  // with so many angles, teams of warps share them
   });
   for (const bool heat : {true, false}) {
     visit(heat ? "diffusion" : "burgers", [heat](auto& node) {

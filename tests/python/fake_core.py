@@ -127,14 +127,14 @@ class Fake:
         # The parts of an iteration. Each pair has the part's share of the sent bytes, and its share
         # of the time before the exchange.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
-        self.interrupt: str | None = None  # Ctrl-C arrives during the run of this mechanism
+        self.interrupt: str | None = None  # the mechanism whose run gets a Ctrl-C
         self.crash: str | None = None
         self.usage: str | None = None
         self.no_place_for_bulk = False  # true if agents that make bulk copies do not fit on a GPU
         self.bulk_s = 0.0  # the additional time of agents that make bulk copies
         self.sleep_s = 0.0
         self.gpus = 4
-        self.most_managed = 1 << 30  # unified memory takes at most this many elements
+        self.most_managed = 1 << 30  # the largest number of elements in unified memory
         self.counters = True
         self.calls: list[tuple[Any, ...]] = []
 
@@ -584,7 +584,7 @@ class FakeCuda(Fake):
             assert self.rank is not None
             rank, ranks = self.rank
             assert ranks == boundaries.size - 1
-            times = [one * (1 - 0.1 * rank) for one in times]  # rank 0 is the slowest rank
+            times = [one * (1 - 0.1 * rank) for one in times]  # so that rank 0 is the slowest rank
             sent /= ranks
             result["wire"]["protocol"] /= ranks
             result["values"] = result["values"][rank : rank + 1]

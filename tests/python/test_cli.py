@@ -355,7 +355,7 @@ def test_json_on_standard_output(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     if words[0] in ("plan", "topo", "cost"):
-        monkeypatch.undo()  # the fake core
+        monkeypatch.undo()  # removes the fake core
         pytest.importorskip("interlace._core")
     monkeypatch.chdir(tmp_path)
     ran = run(*words, "--json", "-")
@@ -496,7 +496,7 @@ def test_the_command_starts_quickly() -> None:
         assert interlace("study", "--help").returncode == 0
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(times) < 0.5  # in CPU seconds, which do not depend on other load; 0.25 is usual
+    assert min(times) < 0.5  # CPU seconds do not depend on other load; 0.25 is usual
 
 
 @pytest.mark.parametrize("words", [["--version"], ["study", "--help"], ["bench", "--help"]])

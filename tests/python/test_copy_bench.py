@@ -79,7 +79,7 @@ def test_the_table_and_the_file(cuda: FakeCuda, run: Run, tmp_path: Path) -> Non
     assert found["machine"]["node"] == "cuda"
     assert [(row["pattern"], row["bytes"], row["method"]) for row in found["rows"]] == [
         (pattern, size, method)
-        for pattern in ("h2d", "p2p")  # in the order of the list of patterns
+        for pattern in ("h2d", "p2p")  # the rows have the order of the list of patterns
         for size in (1 << 20, 4 << 20)
         for method in ("memcpy", "auto")
     ]

@@ -88,7 +88,7 @@ def test_burgers_keeps_a_smooth_wave_to_fifth_order() -> None:
         for _ in range(60):
             exact = 0.5 + 0.2 * np.exp(-(((x - exact * t - 0.4) / 0.1) ** 2))
         errors.append(float(np.abs(diffusion.solve(start, steps)[0, 0] - exact).max()))
-    assert errors[1] < errors[0] / 7  # because the time steps are of third order
+    assert errors[1] < errors[0] / 7  # the time steps are of third order
     assert errors[1] < 1e-4
 
 

@@ -163,7 +163,7 @@ def test_nothing_is_left_after_a_thousand_failures(gpus: Path, tmp_path: Path) -
         assert "truncated while it was read" in said[f"shrinking {action}"]
         assert "Input/output error" in said[f"bad_disk {action}"]
         assert "Out of memory" in said[f"full_gpu {action}"]
-    for text in said.values():  # the message names the file and the tensor
+    for text in said.values():  # each message names the file and the tensor
         assert text.startswith(f"{tmp_path}/")
         assert "tensor '" in text
 

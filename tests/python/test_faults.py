@@ -84,9 +84,8 @@ def _descriptors() -> dict[str, str]:
     gc.collect()
     found = {}
     for link in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(
-            FileNotFoundError
-        ):  # one of them is the descriptor of the folder that is listed here
+        # One link is the descriptor of the listing itself, which no longer exists.
+        with contextlib.suppress(FileNotFoundError):
             found[link.name] = str(link.readlink())
     return found
 
@@ -170,7 +169,7 @@ def _main(command: str, path: str) -> None:
             if file.name not in inputs:
                 file.unlink()
 
-    assert call(command) == 0  # loads all modules, and starts the threads of the process
+    assert call(command) == 0  # this call loads all modules and starts the threads of the process
     faults = Faults(path)
     tried = 0
     for kind in KINDS:

@@ -657,7 +657,7 @@ def test_no_cut_has_a_lighter_heaviest_part(degrees: list[int], parts: int) -> N
 
 
 def test_a_part_of_many_light_rows_gives_some_away() -> None:
-    graph = rmat(14, 2)  # half of the vertices have a quarter of the edges
+    graph = rmat(14, 2)  # half of the vertices have only a quarter of the edges
     even, found = (cut(graph.offsets, 4) for cut in (partition_by_edges, partition))
     assert np.diff(even).max() > 0.4 * graph.rows
     assert np.diff(found).max() < 0.34 * graph.rows

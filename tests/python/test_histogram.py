@@ -66,4 +66,4 @@ def test_every_mechanism_counts_each_key_once(run: Run, tmp_path: Path) -> None:
     assert all(row["verified"] and row["max_error"] == 0 for row in rows)
     wire = {row["mechanism"]: sum(row["wire"].values()) for row in rows if row["gpus"] == 4}
     assert wire[PACKED] < wire[INLINE]
-    assert wire[BULK_COPY] < wire[INLINE]  # because there are few bins and many keys
+    assert wire[BULK_COPY] < wire[INLINE]  # there are few bins and many keys

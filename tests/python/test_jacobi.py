@@ -318,7 +318,7 @@ def small(**options: Any) -> Jacobi:
 @pytest.mark.parametrize("halo", [None, True])
 def test_no_wrong_number_passes(core: Fake, value: float, halo: bool | None) -> None:
     workload = small(halo=halo)
-    for row in (41, 45, 89):  # rows of GPU 0 that GPU 1 needs, and rows of GPU 1
+    for row in (41, 45, 89):  # GPU 1 needs row 41 of GPU 0, and owns rows 45 and 89
         outcome = workload.simulate(core, "machine", Case(2, SPLIT, Config(ranges=4)))
         assert workload.verify(outcome) < 1e-7
         outcome.values[1, row] = value

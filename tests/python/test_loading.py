@@ -282,7 +282,9 @@ def test_a_bound_of_device_memory_makes_fewer_allocations() -> None:
     entries = [safetensors_header.Entry(f"{k}", "U8", (s,), 0, s) for k, s in enumerate([mib] * 40)]
     wanted = [reading.Wanted(0, one, 0) for one in entries]
     small = reading._batches(wanted, 3 * mib)
-    assert reading._beyond(small, "cupy") == {0: 12 * mib}  # 12 tensors of 3 MiB, and 2 of 2 MiB
+    assert reading._beyond(small, "cupy") == {
+        0: 12 * mib
+    }  # the file has 12 tensors of 3 MiB, and 2 of 2 MiB
     how = reading.How(1, most_device=11 * mib)
     batches, left = reading._bounded(small, wanted, "cupy", how)
     assert (len(batches), left.most_device) == (1, 11 * mib)

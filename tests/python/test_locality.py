@@ -118,7 +118,7 @@ def test_what_becomes_of_remote_loads(run: Run, tmp_path: Path) -> None:
     direct, bypass, dualopt = document["rows"]
     assert [row["mechanism"] for row in document["rows"]] == ["direct", "bypass", "dualopt"]
     assert direct["decisions"] == []
-    assert bypass["over_direct"] > 2  # the paper has 3.2, because no set of its L1 stalls
+    assert bypass["over_direct"] > 2  # the paper has 3.2; in the paper, no set of the L1 stalls
     assert dualopt["decisions"][0]["made"]
     assert dualopt["decisions"][0]["choice"] == "coalesced"
     assert dualopt["decisions"][0]["loads"] == 20000

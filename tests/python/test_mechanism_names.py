@@ -36,17 +36,17 @@ MADE = {
 }
 # Maps a file to its words that are spelled like a mechanism but have another meaning.
 OTHERS: dict[str, set[str]] = {
-    "python/interlace/reproduce/papers.py": {"finepack"},  # here, the name of a paper
-    # Here, a machine among the variants of a machine.
+    "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
+    # The name of a variant of a machine.
     "python/interlace/reproduce/dualopt.py": {"finepack"},
-    # Here, the word is a key of figures and means serial copies.
+    # The word is a key of figures and means serial copies.
     "python/interlace/reproduce/proact.py": {"bulk-copy"},
-    "python/interlace/show/updates_bench.py": {"split"},  # here, a stage of updates in bins
-    "python/interlace/study/design_space.py": {"split"},  # here, a key of sweep files
-    "src/bench/all_reduces.cu": {"nccl"},  # here, a library whose rates are compared
+    "python/interlace/show/updates_bench.py": {"split"},  # the name of a stage of updates in bins
+    "python/interlace/study/design_space.py": {"split"},  # a key of sweep files
+    "src/bench/all_reduces.cu": {"nccl"},  # the name of a library that is measured for comparison
     "src/bench/collectives.cu": {"nccl"},
     "src/bench/copies.cu": {"nccl"},
-    "tests/python/test_als.py": {"packed"},  # here, arrays side by side
+    "tests/python/test_als.py": {"packed"},  # the word means that a file is compressed
     "tests/python/test_collective_bench.py": {"nccl"},
     "tests/python/test_copy_bench.py": {"nccl"},
     "tests/python/test_jacobi.py": {"packed"},

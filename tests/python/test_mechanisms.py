@@ -89,7 +89,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
             8 * GIB,
             CHUNKS,
             CHUNKS[3:],
-        ),  # even the largest chunks are too many, and the node reports this
+        ),  # even of the largest chunks there are too many; the node reports this
     ],
 )
 def test_no_chunk_is_tried_twice(
@@ -107,7 +107,7 @@ def test_agents_also_copy_in_bulk() -> None:
     vectors = [Config(chunk_bytes=MIB, agent_threads=n) for n in (4096, 8192, 16384)]
     bulk = [
         Config(chunk_bytes=MIB, bulk_threads=n) for n in (4096, 8192)
-    ]  # only the sizes that fit in shared memory are left
+    ]  # only these sizes fit in shared memory
     assert tuning.configs(POLLING, 8 * MIB) == vectors + bulk
     assert tuning.configs(DEVICE_LAUNCH, 8 * MIB) == vectors
     assert [config.arguments() for config in (vectors[0], bulk[0])] == [

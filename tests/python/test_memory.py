@@ -31,7 +31,7 @@ def test_the_least_limit_of_a_group_and_those_above_counts(groups: Path) -> None
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert memory.memory_bytes() == machine
     (groups / "own").write_text("0::/slice/job\n")
-    assert memory.memory_bytes() == machine  # because this control group has no files
+    assert memory.memory_bytes() == machine  # this control group has no files
     _limit(groups / "sys/slice/job/memory.max", "max")
     assert memory.memory_bytes() == machine
     _limit(groups / "sys/slice/memory.max", GIB)

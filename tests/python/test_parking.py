@@ -87,7 +87,7 @@ def test_host_memory_is_prepared(answers: dict[str, Any]) -> None:
 @needs_compiler
 def test_tensors_name_their_pools(answers: dict[str, Any]) -> None:
     found = answers["torch"]
-    assert found["again"] == 0  # because the first attempt has already made the page-locked memory
+    assert found["again"] == 0  # the first attempt has already made the page-locked memory
     assert found["both parked"] == [True, True]
     assert found["both resumed"] == [True] * 4
 

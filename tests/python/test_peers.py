@@ -83,7 +83,7 @@ def test_nccl_stands_in_the_table_where_it_is(run: Run, cuda: FakeCuda, tmp_path
     assert names(document) == [*RUN_BY_GPUS, NCCL, INFINITE_BANDWIDTH]
     assert document["machine"][NCCL] == "2.28.9"
     row = next(row for row in document["rows"] if row["mechanism"] == NCCL)
-    assert row["config"]["variant"] == "broadcast"  # the fastest collective of the fake
+    assert row["config"]["variant"] == "broadcast"  # this is the fastest collective of the fake
     assert row["config"]["tried"] == [{"variant": name} for name in COLLECTIVES]
     others = [c["config"]["variant"] for c in document["candidates"] if c["mechanism"] == NCCL]
     assert sorted(others) == ["all-gather", "send-receive"]

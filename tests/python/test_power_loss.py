@@ -266,7 +266,7 @@ def _try(command: str, path: str, inputs: set[str], replaces: bool) -> tuple[int
 
 def _main(command: str, path: str) -> None:
     inputs = prepare(command)
-    assert call(command) == 0  # so that all modules are loaded
+    assert call(command) == 0  # this call loads all modules
     results = {file.name for file in Path().iterdir()} - inputs
     folders, operations = _try(command, path, inputs, True)
     assert results

@@ -158,7 +158,7 @@ def test_measured_figures(run: Run, tmp_path: Path) -> None:
         for of in times.values()
     ]
     assert rows["speedup-4"]["measured"] == pytest.approx(mean(expected))
-    assert rows["bulk-copy-4"]["measured"] is None  # because serial-copy does not run on real GPUs
+    assert rows["bulk-copy-4"]["measured"] is None  # serial-copy does not run on real GPUs
     bounds = [
         of["bulk-copy-1"][0] / of["bulk-copy-without-transfers-4"][0] for of in times.values()
     ]
@@ -197,7 +197,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     assert rows["tracking-mean"]["measured"] == pytest.approx(sum(costs) / len(costs))
     assert rows["tracking-worst"]["measured"] == pytest.approx(max(costs))
     others = [one for one in document["runs"] if one["max_error"] is None]
-    assert len(others) == 4  # so all simulated runs were verified
+    assert len(others) == 4  # all simulated runs were verified
     assert f"{len(document['runs']) - 4} runs verified; " in text[5]
     assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
     assert text[7].startswith("The runs took ")

@@ -70,7 +70,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
     times = {
         (one["workload"], one["machine"], one["gpus"], one["mechanism"]): one["time_s"]
         for one in document["runs"]
-        if not one["config"]  # with blocks and pages placed as in the paper's figures
+        if not one["config"]  # blocks and pages are placed as in the paper's figures
     }
     gains = {}
     for name in KEPT:

@@ -207,7 +207,7 @@ def test_storage_contradicts_the_paper_on_four_gpus_alone() -> None:
         ("jacobi", "own", 3.9, 0.0, True),
         ("jacobi", "own", 3.9, 0.1, False),
         ("diffusion", "own", 0.9, 0.0, False),
-        ("als", "own", 0.9, 1.0, False),  # it sends values only to their readers
+        ("als", "own", 0.9, 1.0, False),  # ALS sends values only to their readers
         ("als", "to-all", 0.9, 1.0, True),
         ("sssp", "whole-lines-to-all", 1.1, 0.0, False),
         ("ct", "own", 0.6, 0.0, False),

@@ -223,7 +223,7 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
     stream = interlace.stream(file, framework="numpy", ahead=1)
     found = {}
     for name, tensor in stream:
-        assert len(begun) <= len(found) + 2  # because the empty tensor takes no room
+        assert len(begun) <= len(found) + 2  # the empty tensor takes no room
         found[name] = tensor
     assert list(found) == [entry for batch in begun for entry in batch]
     # The reader reads one tensor at a time, because there is no room for a second tensor.

@@ -46,7 +46,7 @@ def test_as_numpy_indexes(case: tuple[tuple[int, ...], Any], gap: int) -> None:
     found = np.lib.stride_tricks.as_strided(buffer, part.shape, [4 * s for s in part.strides])
     assert part.shape == expected.shape
     assert np.array_equal(found, expected)
-    if gap == 1:  # in this case, nothing between the parts is read
+    if gap == 1:  # a gap of 1 reads nothing between the parts
         assert buffer.size == expected.size
 
 

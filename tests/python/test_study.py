@@ -456,7 +456,7 @@ def wait_for_workers(process: subprocess.Popen[str]) -> list[int]:
 def test_ctrl_c_leaves_nothing(graph: Path, tmp_path: Path) -> None:
     process = start(graph, tmp_path)
     working = wait_for_workers(process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, signal.SIGINT)  # a terminal sends Ctrl-C in this way
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out, err) == (130, "", "interlace: interrupted\n")
     assert not any(alive(pid) for pid in working)
@@ -661,7 +661,7 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
     assert document["machine"]["name"] == "1x Fake H200, shared"
     assert document["machine"]["share_gpu"] is True
     assert document["machine"]["exchange"] == {}
-    assert cuda.rates == []  # because one GPU has no links to measure
+    assert cuda.rates == []  # one GPU has no links to measure
     rows = by_name(document)
     assert {gpus for gpus, _ in rows} == {1, 2, 4}
     assert not {NCCL, NVSHMEM} & {mechanism for _, mechanism in rows}
@@ -944,7 +944,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
         "polling (64K, 4K)", "device-launch (64K, 4K)", "copy-engine (1M)", "proact-hardware (64K)",
     ]  # fmt: skip
     ends = {len(line) for line in (*lines[2:5], *lines[6:14])}
-    assert len(ends) == 1  # so the last column is right-aligned
+    assert len(ends) == 1  # the last column is right-aligned
 
 
 @pytest.mark.usefixtures("core")

@@ -124,7 +124,7 @@ def test_volta_mesh() -> None:
     ]
     assert matrix(text, "GB/s in each")[0] == ["-", "50", "50", "50", "15.8"]
     assert "NV#  this many bonded NVLinks" in text
-    assert "PXB" not in text  # because the legend explains only words that are shown
+    assert "PXB" not in text  # the legend explains only words that are shown
     assert "gpu0 -nvlink2-> gpu1" in text
 
 
@@ -153,7 +153,7 @@ def test_several_switches_are_pxb(tmp_path: Path) -> None:
     path = tmp_path / "two.toml"
     path.write_text(text.replace('ends = ["plx*", "host"]', 'ends = ["plx0", "plx1"]'))
     rows = matrix(run(str(path)), "How the devices")
-    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # because a host without links has no column
+    assert rows[0] == ["X", "PIX", "PXB", "PXB"]  # a host without links has no column
 
 
 def test_json(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_info_reads_what_others_wrote_without_a_file(
     )
     ran = run("trace", "info", output, "--map", map_file)
     assert ran.code == 0, ran.err
-    assert "16.0 of 32" in ran.out  # because the kernel uses every second float
+    assert "16.0 of 32" in ran.out  # the kernel uses every second float
     assert sorted(tmp_path.iterdir()) == sorted([trace, output, map_file])
 
 
@@ -400,7 +400,7 @@ def test_a_writer_that_fails_or_is_killed_leaves_no_part(
     out = tmp_path / "out" / "t.trace"
     out.parent.mkdir()
     link = out.with_name(f"t.trace.part{os.getpid()}")
-    link.symlink_to(tmp_path / "victim")  # a name to which older versions wrote first
+    link.symlink_to(tmp_path / "victim")  # older versions wrote to this name first
     words = ("jacobi", "--rows", 64, "-n", 1, "--machine", MACHINE, "--gpus", 2)
     assert run("trace", "record", *words, "-o", out).code == 0
     assert not (tmp_path / "victim").exists()

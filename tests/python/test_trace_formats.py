@@ -39,7 +39,7 @@ def test_each_example_is_read(run: Run, examples: dict[str, Path]) -> None:
 def test_the_bytes_are_those_of_the_page(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # because the trace has the relative path of its source
+    monkeypatch.chdir(tmp_path)  # the trace contains the relative path of its source
     ran = run("trace", "convert", "kernel-1.traceg", "out.trace", "--map", "map.toml")
     assert ran.code == 0, ran.err
     lines = re.findall(r"^\d{7} ((?: ?[0-9a-f]{2})+) +>", PAGE.read_text("utf-8"), re.MULTILINE)

@@ -169,7 +169,7 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     one, two = document(out), document(again)
     for it in (one, two):
         del it["command"], it["date"]
-    assert one == two  # because a repeated simulation gives the same times
+    assert one == two  # a repeated simulation gives the same times
 
     shown = run("tune", "--explain", out)
     assert shown.code == 0
@@ -468,7 +468,7 @@ def test_a_study_uses_the_profile_by_itself(run: Run, graph: Path, tmp_path: Pat
     ran = run("study", "pagerank", *on, "--gpus", "2", "--mechanisms", "bulk-copy,tuned")
     assert ran.out.splitlines()[-1] == notes_of(file, profile)
 
-    other = graph.with_name("other.mtx.gz")  # for another workload, there is no profile
+    other = graph.with_name("other.mtx.gz")  # there is no profile for this workload
     shutil.copy(graph, other)
     _, _, notes = configs(run, tmp_path, "--data", other, "--machine", MACHINE)
     assert notes == []

@@ -147,7 +147,7 @@ def test_the_lock_is_where_only_its_user_can_be(
     assert _place() == home
     (ours / turns.LOCK).unlink()
     ours.rmdir()
-    ours.symlink_to(home)  # because a link of another user could lead anywhere
+    ours.symlink_to(home)  # a link of another user could lead anywhere
     (home / turns.LOCK).unlink()
     assert _place() == home
     assert not (ours / turns.LOCK).is_symlink()

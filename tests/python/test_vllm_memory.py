@@ -130,7 +130,7 @@ def test_tags_wake_one_after_the_other(sleeping: tuple[Any, Allocator]) -> None:
     assert allocator.memory[1 << 20] == f"weights {1 << 20}"
     assert allocator.memory[2 << 20] == "gone"
     assert Contents.open == []
-    backend.suspend()  # while the memory of the cache is still parked
+    backend.suspend()  # the memory of the cache is still parked
     backend.resume(["kv_cache"])
     assert allocator.memory[1 << 20] == "gone"
     assert len(Contents.open) == 1

@@ -143,7 +143,7 @@ struct mechanism_row {
   // kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
   // all packets
   bool moves_packets = false;
-  std::span<const parameter_list> families;  // alternatives; empty without parameters
+  std::span<const parameter_list> families;  // each family is a list of parameters
   mechanism_variants variants = mechanism_variants::none;
   // Why a node does not have the mechanism. Messages put this text after the name of the
   // mechanism. Null means that the node has the mechanism.

@@ -51,7 +51,8 @@ class activities : public testing::Test {
     address.sun_family = AF_UNIX;
     const std::string path = name();
     std::copy(path.begin(), path.end(), std::begin(address.sun_path));
-    const auto* place = reinterpret_cast<const sockaddr*>(&address);  // NOLINT: the call's type
+    const auto* place =
+        reinterpret_cast<const sockaddr*>(&address);  // NOLINT: the type that the call takes
     if (connect(asker.get(), place, sizeof(address)) != 0) return {};
     std::string text;
     std::array<char, 4096> some{};
@@ -98,7 +99,8 @@ TEST_F(activities, take_the_name_of_a_killed_process_and_of_nobody_else) {
     address.sun_family = AF_UNIX;
     const std::string path = name();
     std::copy(path.begin(), path.end(), std::begin(address.sun_path));
-    const auto* place = reinterpret_cast<const sockaddr*>(&address);  // NOLINT: the call's type
+    const auto* place =
+        reinterpret_cast<const sockaddr*>(&address);  // NOLINT: the type that the call takes
     ASSERT_EQ(bind(other.get(), place, sizeof(address)), 0);
     ASSERT_EQ(listen(other.get(), 4), 0);
     const shown_activity one([] { return activity{"x"}; });
@@ -181,7 +183,7 @@ TEST_F(activities, give_sigquit_back_and_a_child_has_its_own) {
         const shown_activity own([] { return activity{"y", seconds_now()}; });
         (void)raise(SIGQUIT);
         usleep(300'000);
-        exit(0);  // NOLINT: with the destructors of objects that the parent has made
+        exit(0);  // NOLINT: runs the destructors of objects that the parent has made
       }
       waitpid(shows, &how, 0);
       if (how != 0) _exit(2);

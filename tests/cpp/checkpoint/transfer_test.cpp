@@ -439,7 +439,7 @@ TEST(reader, reads_around_the_page_cache) {
   checkpoint_of a(300'000, {0}, 0, 1);
   page_carrier gpus(3, 5 * page_bytes);
   transfer_options how = quick(3);
-  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two reads would read the same page
+  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two pieces would share a page
   how.direct = true;
   reader reading({{descriptor, "a.safetensors"}}, &gpus, how);
   const std::size_t batch = reading.add(a.segments);
@@ -458,7 +458,7 @@ TEST(reader, says_why_it_uses_the_page_cache) {
   checkpoint_of a(300'000, {0}, 0, 1);
   late_carrier gpus(3, 3 * page_bytes);
   transfer_options how = quick(3);
-  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two reads would read the same page
+  how.piece_bytes = 2 * page_bytes;  // with smaller pieces, two pieces would share a page
   how.direct = true;
   reader closed({{-1, "b.safetensors"}}, &gpus, how);
   EXPECT_EQ(closed.direct_problem(), "b.safetensors: No such file or directory");

@@ -220,7 +220,7 @@ TEST(block_copier, what_is_known_of_an_allocation_ends_with_its_id) {
     known.add(id, one, {.begin = id, .end = id + 1});
     EXPECT_EQ(known.find(id, one)->begin, id);
   }
-  EXPECT_EQ(known.find(7, one), nullptr);  // another allocation has taken its place
+  EXPECT_EQ(known.find(7, one), nullptr);  // another allocation has taken the entry's place
 }
 
 TEST(block_copier, a_captured_stream_and_a_slower_kernel_are_left_to_the_caller) {

@@ -254,7 +254,7 @@ TEST(copy_batch, other_addresses_of_one_shape_only_change_nodes) {
   in.driver.allocate_again(second.receive[3].memory);
   second.all_to_all(stream);
   EXPECT_GT(in.engine->statistics().updates, all.updates);
-  EXPECT_EQ(in.driver.calls("graph_launch"), 4U);  // no launch was refused
+  EXPECT_EQ(in.driver.calls("graph_launch"), 4U);  // the driver refused no launch
   first.expect_exchanged();
   second.expect_exchanged();
   in.expect_no_errors();
@@ -421,7 +421,7 @@ TEST(copy_batch, messages_of_others_keep_off_the_links_of_a_batch) {
     for (const buffer& one : in.gpu) in.expect_right(one);
     in.time_ns += 10'000'000;
   };
-  both();  // the batch can use all paths
+  both();  // in the first call, the batch can use all paths
   for (int round = 0; round < 3; ++round) {
     const std::uint64_t before = in.driver.calls("copy");
     both();

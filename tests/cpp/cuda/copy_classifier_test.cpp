@@ -34,7 +34,7 @@ TEST(copy_classifier, known_plain_copies_ask_the_driver_little) {
   in.copy(to.memory, from.memory, 60'000, stream);
   const std::uint64_t before = in.driver.all_calls();
   in.copy(to.memory, from.memory, 60'000, stream);
-  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // a size in the same size class
+  in.copy(to.memory, from.memory, 60'001 - 8, stream);  // this size is in the same size class
   EXPECT_EQ(in.driver.all_calls(),
             before + 6);  // each of two copies makes two queries and one copy
   EXPECT_EQ(in.engine->statistics().direct, 3U);

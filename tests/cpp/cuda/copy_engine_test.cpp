@@ -276,7 +276,7 @@ TEST(copy_engine, threads_share_an_engine) {
 }
 
 TEST(copy_engine, remarks_about_the_machine_appear_once) {
-  for (const std::uint32_t gpus : {1U, 4U}) {  // with one GPU nothing can be relayed
+  for (const std::uint32_t gpus : {1U, 4U}) {  // with one GPU, there is no relay
     world in(mesh(gpus), options_of(copy_executor::automatic), 1);
     in.remarks = {"a GPU is hidden"};
     for (int turn = 0; turn < 3; ++turn) in.engine->prepare();

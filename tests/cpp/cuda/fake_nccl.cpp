@@ -26,8 +26,8 @@ struct call {
 
 int depth = 0;  // NOLINT: state of the library, as in NCCL
 std::vector<call> calls;
-std::string log;      // name of each called function, one word for each call
-std::string failing;  // name of the function that fails
+std::string log;      // the name of the called function, for each call
+std::string failing;  // the name of the function that fails
 constexpr int invalid_usage = 5;
 constexpr int unsigned_bytes = 1;
 constexpr int float32 = 7;

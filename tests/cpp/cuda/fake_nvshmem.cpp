@@ -30,7 +30,7 @@ struct attributes {
 static_assert(sizeof(unique_id) == 128 && sizeof(attributes) == 144);
 
 std::string log;      // NOLINT: the library's state
-std::string failing;  // name of the function that fails
+std::string failing;  // the name of the function that fails
 
 void note(const std::string& word) { log += (log.empty() ? "" : " ") + word; }
 

@@ -154,7 +154,7 @@ TEST(lent_gpus, a_kernel_moves_blocks_between_gpus_with_access) {
     batches in(6);
     buffer other = make_buffer(in, kind::gpu, 1, most_bytes, in.random);
     CUstream_st* const stream = in.driver.stream(on, false);
-    for (int turn = 0; turn < 2; ++turn) {  // at the second batch, the memory is known
+    for (int turn = 0; turn < 2; ++turn) {  // the copier knows the memory at the second batch
       const batch all(in.on_gpu, other, true, in.random);
       EXPECT_EQ(in.engine->copy_blocks(all.blocks(), stream), blocks_way::kernel);
     }

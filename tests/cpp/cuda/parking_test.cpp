@@ -220,7 +220,7 @@ TEST(parking, prepared_memory_makes_the_next_park_lock_none) {
   world w(31);
   w.parking.make_pool("a");
   w.parking.make_pool("b");
-  EXPECT_EQ(w.parking.prepare("a"), 0U);  // an empty pool needs nothing
+  EXPECT_EQ(w.parking.prepare("a"), 0U);  // an empty pool needs no host memory
   const block one = w.allocate("a", 0, 50'000);
   const block other = w.allocate("b", 1, 40'960);
   EXPECT_EQ(w.parking.prepare("a"), 4 * slab_bytes);
@@ -234,7 +234,7 @@ TEST(parking, prepared_memory_makes_the_next_park_lock_none) {
   (void)w.parking.resume("a");
   (void)w.parking.resume("b");
   EXPECT_TRUE(world::intact(one) && world::intact(other));
-  EXPECT_EQ(w.parking.prepare("b"), 0U);  // the memory of the parks before is still there
+  EXPECT_EQ(w.parking.prepare("b"), 0U);  // the memory of earlier parks is still there
   w.parking.free_idle_host_memory();
   EXPECT_EQ(w.parking.prepare("b"), 3 * slab_bytes);
   EXPECT_EQ(w.driver.registrations(), 3U);
@@ -270,7 +270,7 @@ TEST(parking, a_park_ends_a_preparation) {
     std::thread preparing([&] {
       try {
         prepared = w.parking.prepare("a");
-      } catch (const usage_error&) {  // the park came first
+      } catch (const usage_error&) {  // the park came before the call
       }
     });
     while (seed % 2 == 0 && w.parking.idle_host_bytes() == 0) std::this_thread::yield();
@@ -535,7 +535,8 @@ tortured torture(std::uint64_t seed, int cycles) {
 
 // `./check --long` runs 10^4 cycles.
 TEST(parking, random_failures_lose_and_leak_nothing) {
-  const char* const all = std::getenv("INTERLACE_TEST_PARKING");  // NOLINT: nobody sets it
+  const char* const all =
+      std::getenv("INTERLACE_TEST_PARKING");  // NOLINT: no thread sets variables
   const int cycles = all != nullptr ? 10'000 : 500;
   tortured all_found;
   for (std::uint64_t seed = 1; all_found.resumed < cycles && !testing::Test::HasFailure(); ++seed) {

@@ -57,7 +57,7 @@ TEST(traffic_table, a_pair_alone_has_all_relays) {
   traffic_table in(names(4));
   for (int message = 0; message < 5; ++message) {
     in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-    in.add_use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // on another stream
+    in.add_use({host, gpu(0)}, 2, 10 * ms, 4 * ms);  // this message is on another stream
   }
   EXPECT_EQ(idle(in, {host, gpu(0)}, 11 * ms), (places{gpu(1), gpu(2), gpu(3)}));
   EXPECT_EQ(idle(in, {gpu(0), gpu(1)}, 11 * ms), (places{gpu(2), gpu(3), host}));
@@ -118,7 +118,8 @@ TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direc
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(0), host}), places{});
   // The host is an end of the second pair.
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});
-  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}), places{});  // both pairs would need the host
+  EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}),
+            places{});  // both pairs need the host as their relay
 }
 
 TEST(traffic_table, pairs_of_a_kind_have_as_many_relays_as_each_other) {

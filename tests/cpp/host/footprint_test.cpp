@@ -27,10 +27,10 @@ TEST(footprint, counts_each_sector_once) {
   f.add(memory.data(), memory.size() * sizeof(line));
   f.load(at(0), 4);
   f.load(at(28), 4);   // the same sector
-  f.load(at(24), 16);  // the same sector and the next one
+  f.load(at(24), 16);  // the same sector, and the next sector
   f.store(at(64), 8);
   f.load(at(64), 4);   // the launch itself has stored this value, so this load reads no memory
-  f.store(at(32), 4);  // a sector that was loaded before
+  f.store(at(32), 4);  // this sector was loaded before
   auto work = taken(f);
   EXPECT_EQ(work.loaded_bytes, 64U);
   EXPECT_EQ(work.stored_bytes, 64U);

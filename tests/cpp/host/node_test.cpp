@@ -114,7 +114,7 @@ TEST(host_node, wrong_publications_are_found) {
   };
   EXPECT_EQ(outcome({.after = {{10, 90}}}), "");
   EXPECT_EQ(outcome({.after = {{50, 90}, {10, 30}, {30, 50}}}), "");
-  EXPECT_EQ(outcome({}), "");  // published at the block's end
+  EXPECT_EQ(outcome({}), "");  // the node publishes at the end of the block
   EXPECT_EQ(outcome({.after = {{10, 60}, {61, 90}}}), block + "publishes, but not" + element(60));
   EXPECT_EQ(outcome({.after = {{10, 60}, {59, 90}}}), block + "publishes twice" + element(59));
   EXPECT_EQ(outcome({.after = {{10, 91}}}),

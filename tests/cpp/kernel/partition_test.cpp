@@ -137,7 +137,7 @@ TEST(partition, windows_fit_in_half_of_the_cache) {
   EXPECT_EQ(windows(4000, 2, 8192), 8U);  // a warp's 16 packets take 8 KiB
   EXPECT_EQ(windows(4000, 4, 8192), 4U);  // windows of 1024 elements need the whole cache
   EXPECT_EQ(windows(5000, 4, 8192), 1U);
-  EXPECT_EQ(windows(9000, 2, 0), 1U);  // the cache is unknown
+  EXPECT_EQ(windows(9000, 2, 0), 1U);  // the size of the cache is unknown
 }
 
 TEST(partition, packets_that_do_not_fit_a_block_are_refused) {

@@ -155,7 +155,7 @@ TEST(route, agrees_with_exhaustive_search_on_random_machines) {
     }
     ASSERT_EQ(at, search.to);
   }
-  EXPECT_GT(found, 100);  // otherwise too few random machines would have several routes
+  EXPECT_GT(found, 100);  // otherwise the random machines have too few routes
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST(planner, host_copies_go_through_the_other_gpus_too) {
   EXPECT_GT(gain(one(four, host_end(), gpu_end(0), 256 * mib)), 3.2);
   const plan up = one(four, gpu_end(0), host_end(), 256 * mib);
   EXPECT_GT(gain(up), 2.4);
-  EXPECT_LT(gain(up), 156.0 / 54);  // the limit that the host's memory sets
+  EXPECT_LT(gain(up), 156.0 / 54);  // the host's memory sets this limit
 }
 
 TEST(planner, small_messages_go_directly) {
@@ -351,7 +351,7 @@ TEST(planner, properties_of_plans_for_random_messages) {
     several += count > 1 && !made.buffers.empty() ? 1 : 0;
     if (HasFailure()) return;
   }
-  EXPECT_GT(staged, 30U);  // otherwise the checks above would have tested too few staged paths
+  EXPECT_GT(staged, 30U);  // otherwise the checks above have tested too few staged paths
   EXPECT_GT(several, 5U);
 }
 

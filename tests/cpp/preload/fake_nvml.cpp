@@ -70,7 +70,7 @@ int nvmlDeviceGetNvLinkRemotePciInfo_v2(void* device, unsigned link, pci_info* i
   return 0;
 }
 int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, unsigned* type) {
-  *type = std::getenv("FAKE_MESH") == nullptr ? 2 : 0;  // a switch or a GPU
+  *type = std::getenv("FAKE_MESH") == nullptr ? 2 : 0;  // 2 is a switch, 0 is a GPU
   return 0;
 }
 int nvmlDeviceGetNvLinkVersion(void*, unsigned, unsigned* version) {

@@ -542,7 +542,7 @@ void refused(unsigned seed) {
   }
   {
     blocks made(one, one.of_gpu(), one.locked(), std::size_t{1} << 20, 4);
-    CHECK(made.now(stream));  // these blocks are large
+    CHECK(made.now(stream));  // these blocks are too large for a kernel
   }
   {
     unsigned char volume[112] = {};

@@ -197,7 +197,7 @@ TEST(Batches, AContextsEndIsTheKernelsEnd) {
     const counters_file counters;
     expect_whole(run(seeded(program, "renewed", 1), &counters), counters);
     EXPECT_EQ(counters.copies(outcome::one_kernel), 2 * 1024U);
-    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // the batch after the reset
+    EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);  // this is the batch after the reset
   }
 }
 
@@ -255,7 +255,7 @@ TEST(TakeOver, ChildrenAndProgramsTheyExecute) {
     const counters_file counters;
     expect_whole(run(seeded(program, "family", 5), &counters), counters);
     EXPECT_EQ(counters.header().claimed.load(), 5U);
-    EXPECT_EQ(counters.header().loaded.load(), 2U);  // a fork loads nothing
+    EXPECT_EQ(counters.header().loaded.load(), 2U);  // a fork does not load the library again
     for (std::uint64_t index = 0; index < 4; ++index) {
       EXPECT_GT(counters.slot(index).tallies[1][0].copies.load() +
                     counters.slot(index).tallies[2][0].copies.load() +
@@ -343,7 +343,7 @@ TEST(TakeOver, WithoutCountersAndWithoutAnEngine) {
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &wrong, {"INTERLACE_PRELOAD_AFTER=much"}),
                wrong);
   EXPECT_EQ(wrong.copies(outcome::taken_over), 0U);
-  const counters_file alone;  // a user may ask for plain copies only
+  const counters_file alone;  // INTERLACE_COPY=direct asks for plain copies only
   expect_whole(run(seeded(LOOKING_PROGRAM, "mixed", 12), &alone, {"INTERLACE_COPY=direct"}), alone);
   EXPECT_EQ(alone.copies(outcome::taken_over), 0U);
   EXPECT_STREQ(alone.slot(0).note.data(), "copies are left alone, as INTERLACE_COPY=direct asks");

@@ -19,7 +19,7 @@ struct add_one {
 
   replicated<float> values;
   std::uint64_t first = 0, last = 0;
-  std::uint64_t rounds = 0;  // how often each element is loaded
+  std::uint64_t rounds = 0;  // number of loads of each element
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {

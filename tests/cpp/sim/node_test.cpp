@@ -277,7 +277,7 @@ TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
     return count;
   };
   EXPECT_EQ(overlaps(bulk.timeline, false), 3);
-  m.gpu.copy_engines = 6;  // one for each copy of an owner
+  m.gpu.copy_engines = 6;  // there is an engine for each copy of an owner
   const auto split = run_fill(m, 3, mechanism::split, n).result;
   EXPECT_GE(overlaps(split.timeline, false), 9);
   EXPECT_EQ(overlaps(split.timeline, true), 0);

@@ -76,7 +76,8 @@ TEST(trace, workloads) {
     // There are two iterations. Each iteration gathers once for each edge. The second iteration
     // also loads each rank once.
     EXPECT_EQ(t.of(traced_access::load, memory_space::replicated).lanes, 2 * 400'000U + 20'000U);
-    EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes, 0U);  // rows of many units
+    EXPECT_GT(t.of(traced_access::atomic, memory_space::local).lanes,
+              0U);  // rows that consist of several units need atomics
   }
   {
     // Each of three stages loads, for each point, the point itself and four points along each

@@ -53,7 +53,8 @@ TEST(unified, idle_round_trips) {
     const auto data = n.allocate_unified<float>(1024, page_placement::on(home));
     const auto out = n.allocate<float>(0, 64);
     const double miss = loads_of(n, {data, out, 1}).mean_latency_s;
-    const double both = loads_of(n, {data, out, 1}).mean_latency_s;  // the mean over all runs
+    const double both =
+        loads_of(n, {data, out, 1}).mean_latency_s;  // the mean latency over all runs
     return std::pair{miss * 1e9, (2 * both - miss) * 1e9};
   };
   const auto [near_miss, near_hit] = round_trips(1);

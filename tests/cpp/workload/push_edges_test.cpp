@@ -102,7 +102,7 @@ TEST(push_edges, queues_have_room_for_the_edges_to_each_owner) {
   // Each of the 4 updates can be the first one of a packet.
   EXPECT_EQ(workload::with_queues_for_edges(options, offsets.data(), columns.data()).queued_updates,
             4 + 4 * (packet - 1));
-  options.update_windows = 2;  // updates of own elements are packed, too
+  options.update_windows = 2;  // even updates of a device's own elements are packed
   EXPECT_EQ(workload::with_queues_for_edges(options, offsets.data(), columns.data()).queued_updates,
             5 + 5 * (packet - 1));
 }

@@ -74,7 +74,7 @@ TEST(memory, a_copy_reads_what_the_cache_holds) {
   m.write(0, 4096, all);
   m.stream_out(1000, 4096, 2 * line);
   EXPECT_EQ(m.dram_bytes(), line);
-  m.stream_out(2000, 4096, 2 * line);  // a read by a copy leaves nothing in the cache
+  m.stream_out(2000, 4096, 2 * line);  // the first read left nothing in the cache
   EXPECT_EQ(m.dram_bytes(), 2 * line);
 }
 

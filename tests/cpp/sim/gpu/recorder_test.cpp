@@ -86,7 +86,7 @@ TEST(recorder, an_arrival_is_an_atomic_that_all_wait_for) {
   EXPECT_EQ(kinds(programs[1]), other);
   EXPECT_EQ(programs[0].lines[programs[0].instructions[2].first_line].line(), 4096U);
   EXPECT_EQ(words[1024], 1U);
-  programs = record(arrive{}, words, 64);  // the last block to arrive
+  programs = record(arrive{}, words, 64);  // records the last block that arrives
   EXPECT_EQ(kinds(programs[0]).size(), first.size() + 2);
   EXPECT_EQ(kinds(programs[1]).size(), other.size() + 2);
   EXPECT_EQ(words[1024], 0U);

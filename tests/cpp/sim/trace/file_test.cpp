@@ -21,7 +21,7 @@ namespace {
 using namespace sim::trace;  // NOLINT: this file tests the whole namespace
 using test::recorded;
 
-constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of memory of each GPU
+constexpr std::uint64_t memory = std::uint64_t{1} << 30U;  // bytes of memory on each GPU
 
 header random_header(std::mt19937_64& random) {
   header h;

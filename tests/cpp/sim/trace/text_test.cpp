@@ -123,7 +123,7 @@ TEST(accel_sim, version_5_computation_barriers_fences_and_other_memory) {
             // This address is in shared memory.
             "0090 00000001 1 R3 LD.E.SYS 1 R2 4 1 0x7e0000000010 0 0 \n"
             "00a0 ffffffff 0 MEMBAR.SC.SYS 0 0 0 \n"
-            "00b0 00000000 1 R3 LDG.E.SYS 1 R2 4 1 0x0 0 0 \n"  // no lane executes it
+            "00b0 00000000 1 R3 LDG.E.SYS 1 R2 4 1 0x0 0 0 \n"  // no lane executes this load
             "0200 ffffffff 0 EXIT 0 0 0 \n");
   EXPECT_EQ(read_accel_sim(text).gpus[1],
             (lines{"kernel 0", "block 0", "w0 load 16 B, lanes 1: 7f0000000000; scope 3",

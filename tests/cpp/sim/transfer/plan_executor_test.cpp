@@ -230,7 +230,8 @@ TEST(PlanExecutor, EnginesAreAsManyAsTheGpuHas) {
   }
   run.run();
   EXPECT_EQ(run.most_engines(0), 2U);
-  EXPECT_LT(run.times(1).end, run.times(2).end);  // message 1 comes first, and ends first
+  EXPECT_LT(run.times(1).end,
+            run.times(2).end);  // message 1 comes before message 2, and also ends before it
   EXPECT_LT(run.times(3).end, run.times(4).end);
 }
 
