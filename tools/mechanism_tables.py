@@ -410,7 +410,7 @@ def py_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "# ", "    "), f"    {name}: bool = False"]
     lines += [
-        "    families: tuple[tuple[str, ...], ...] = ()  # for each family, the names of its parameters",
+        "    families: tuple[tuple[str, ...], ...] = ()  # for each family, its parameters",
         "    variants: Variants | None = None",
         '    # Why a study leaves the mechanism out, as the words after "which".',
         "    only_if_named: str | None = None",

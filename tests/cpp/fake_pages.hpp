@@ -75,7 +75,7 @@ class pages {
     mapped_[at] = {bytes, handle, found->second.gpu};
     return success;
   }
-  // Gives access to mapped memory. Nobody can use the memory before this call.
+  // Gives access to mapped memory. No GPU can use the memory before this call.
   int set_access(address at, std::size_t bytes) {
     const auto found = mapped_.find(at);
     if (found == mapped_.end() || found->second.bytes != bytes) return invalid_value;

@@ -29,7 +29,7 @@ using gpu_test::random_at;
 
 constexpr std::uint64_t mebi = std::uint64_t{1} << 20U;
 constexpr std::uint8_t poison = 0xA5;
-// The number of bytes before and after a destination that must not change.
+// The number of bytes on each side of a destination. These bytes must not change.
 constexpr std::uint64_t margin = 4096;
 constexpr int host = copy_through_host;
 

@@ -91,7 +91,7 @@ class Mechanism(NamedTuple):
     # kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
     # all packets
     moves_packets: bool = False
-    families: tuple[tuple[str, ...], ...] = ()  # for each family, the names of its parameters
+    families: tuple[tuple[str, ...], ...] = ()  # for each family, its parameters
     variants: Variants | None = None
     # Why a study leaves the mechanism out, as the words after "which".
     only_if_named: str | None = None

@@ -84,7 +84,7 @@ TEST(link_usage, messages_that_come_together_again_keep_off_each_others_links) {
       burst all(in, pattern);
       EXPECT_LT(all.plain(), pattern.size());  // the first message may use all paths
       for (int round = 0; round < 3; ++round) EXPECT_EQ(all.plain(), pattern.size());
-      // One second later, only one of the messages is sent.
+      // One second later, only the first of the messages is sent.
       in.time_ns += second_ns;
       burst alone(in, {pattern[0]});
       for (int round = 0; round < 3; ++round) EXPECT_EQ(alone.plain(), 0U);

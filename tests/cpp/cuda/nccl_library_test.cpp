@@ -68,8 +68,7 @@ std::string deliver(const kernel::region_state& state, std::uint64_t seed) {
   std::vector<std::vector<unsigned char>> replicas(devices);
   for (std::uint32_t d = 0; d < devices; ++d) {
     gpus.push_back(static_cast<int>(d));
-    // NOLINT: the stand-in does not follow this pointer.
-    streams.push_back(reinterpret_cast<void*>(std::size_t{d} + 1));
+    streams.push_back(reinterpret_cast<void*>(std::size_t{d} + 1));  // NOLINT: only a number
     replicas[d].resize(bytes + 1);
     for (unsigned char& byte : replicas[d]) byte = static_cast<unsigned char>(random());
   }
@@ -184,8 +183,7 @@ TEST(nccl, an_all_reduce_adds_the_values_of_all_devices_as_one_group) {
   for (std::size_t d = 0; d < 3; ++d) {
     from.push_back(sent[d].data());
     to.push_back(received[d].data());
-    // NOLINT: the stand-in does not follow this pointer.
-    streams.push_back(reinterpret_cast<void*>(d + 1));
+    streams.push_back(reinterpret_cast<void*>(d + 1));  // NOLINT: only a number
   }
   start_log();
   communicators.sum_float32(from, to, 3, streams);

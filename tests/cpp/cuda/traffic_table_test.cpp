@@ -79,7 +79,7 @@ TEST(traffic_table, pairs_meet_when_both_are_in_use_and_for_a_window) {
 TEST(traffic_table, a_message_after_the_end_of_another_does_not_meet_it) {
   traffic_table in(names(4));
   in.add_use({host, gpu(0)}, 1, 10 * ms, 4 * ms);
-  // Starts slightly before the predicted end of the first message.
+  // This message starts slightly before the predicted end of the first message.
   in.add_use({gpu(0), host}, 2, 14 * ms - ms / 2, 4 * ms);
   EXPECT_EQ(idle(in, {host, gpu(0)}, 14 * ms).size(), 3U);
   // The table expects that the messages of one pair run one after another.
@@ -116,7 +116,7 @@ TEST(traffic_table, whoever_shares_a_gpu_or_both_directions_of_the_host_is_direc
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(1), gpu(2)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(3), gpu(1)}), places{});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(0), host}), places{});
-  // The host is an end of the second pair.
+  // The host cannot relay, because it is an end of the second pair.
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), host}), places{gpu(3)});
   EXPECT_EQ(left({gpu(0), gpu(1)}, {gpu(2), gpu(3)}),
             places{});  // both pairs need the host as their relay

@@ -84,7 +84,7 @@ TEST(discover, four_h200_on_nvswitch) {
   EXPECT_DOUBLE_EQ(found.gpu.dram.bytes_per_s, 3.888e12);
   EXPECT_TRUE(has(result.queried, "gpu.dram.capacity_GiB"));
   EXPECT_FALSE(has(result.queried, "gpu.dram.bandwidth_GB_per_s"));
-  // links
+  // The links and the switch.
   ASSERT_EQ(found.switches.size(), 1U);
   EXPECT_EQ(found.switches[0].latency_ps, 90'000U);
   ASSERT_EQ(found.links.size(), 8U);
@@ -268,7 +268,7 @@ TEST(discover, without_nvml) {
 TEST(discover, another_model_takes_the_nearest_generation) {
   fake_driver driver = hgx(1);
   driver.units[0].name = "NVIDIA H100 80GB HBM3";
-  // Not a multiple of banks x ways x line size of the description.
+  // This size is not a multiple of the description's banks x ways x line size.
   driver.units[0].l2_bytes = 52428800;
   driver.units[0].memory_peak_bytes_per_s = 3.35e12;
   const discovery result = discover(driver, {known_v100(), known_h200()});

@@ -1,4 +1,4 @@
-// Reading of copy profiles. Invalid profiles are refused.
+// Tests the reader of copy profiles, which must refuse invalid profiles.
 #include "plan/copy_profile.hpp"
 
 #include <gtest/gtest.h>

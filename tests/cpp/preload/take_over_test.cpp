@@ -206,7 +206,7 @@ TEST(Batches, AContextThatTheEngineHoldsKeepsItsKernel) {
     const counters_file counters;
     expect_whole(run(seeded(program, "held", 2), &counters), counters);
     EXPECT_EQ(counters.copies(outcome::one_kernel), 5 * 1024U);
-    // The batch between the reset and the next retain.
+    // This is the batch between the reset and the next retain.
     EXPECT_EQ(counters.copies(outcome::no_kernel), 1024U);
   }
 }

@@ -188,7 +188,7 @@ std::map<std::string, std::map<std::string, double>> numbers(const std::string& 
 // executed. bench/operation_counts.py measured the operations of the GPU for each workload and
 // kernel.
 TEST(operations, are_those_of_the_machine_code) {
-  // Relative to the project's root.
+  // The path is relative to the project's root.
   const std::string path = "bench/results/operation-counts-h200.json";
   std::ifstream stream(path);
   ASSERT_TRUE(stream) << path;

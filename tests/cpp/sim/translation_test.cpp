@@ -119,7 +119,7 @@ TEST(translation, a_machine_without_tlbs_translates_in_no_time) {
 TEST(translation, larger_pages_reach_further) {
   machine::machine m = test::r9nano();
   m.gpu.tlb.page_bytes = 64 << 10;
-  // Walks for 256 KiB of data, and for the page of the results.
+  // There are walks for 256 KiB of data, and for the page of the results.
   EXPECT_EQ(strided_on(m, page_floats, 1).loads.walks, 5U);
 }
 

@@ -112,7 +112,7 @@ TEST(unified, time_in_links) {
   EXPECT_EQ(again.l2_hits, 1U);
 }
 
-// Loads a row of lines two times.
+// Loads a row of lines twice.
 struct twice {
   static constexpr std::uint32_t threads = 64;
   unified<float> data;

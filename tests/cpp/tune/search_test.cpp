@@ -156,7 +156,7 @@ TEST(search, finds_the_minimum_of_unimodal_surfaces) {
   for (int i = 0; i < 500; ++i) {
     tune_space space;
     space.families.push_back({"control", {}, true});
-    // Log2 of the distance from the minimum, for each mechanism.
+    // For each mechanism, the log2 of the distance from the minimum.
     std::map<std::string, std::vector<double>> least;
     for (const char* name : {"a", "b", "c"}) {
       tune_family family{name, {}, false};

@@ -117,7 +117,7 @@ TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
               workload::make_units(alike.data(), 0, 20'000).count() * 4 / 3 + 1)
         << degree;
   }
-  // There can be no more units than if each thread has one row.
+  // The number of units is largest if each thread has one row.
   EXPECT_EQ(before,
             workload::make_units(
                 offsets.data(), 0, rows,

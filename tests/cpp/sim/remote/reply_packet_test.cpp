@@ -59,7 +59,7 @@ TEST(reply_packet, sizes_of_all_granularities) {
   EXPECT_EQ(reply_format{}.most_pieces(), 10U);
   EXPECT_EQ((reply_format{64, 8, 64}.most_pieces()), 6U);
   EXPECT_EQ((reply_format{64, 16, 64}.most_pieces()), 3U);
-  // The largest count that the header can hold.
+  // 15 is the largest count that the header can hold.
   EXPECT_EQ((reply_format{64, 4, 128}.most_pieces()), 15U);
   EXPECT_EQ(reply_format{}.bytes_of_pieces(10), 64U);  // four flits of 16 bytes
   EXPECT_EQ(reply_format{}.bytes_of_line(), 68U);      // five flits

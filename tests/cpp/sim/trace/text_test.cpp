@@ -112,7 +112,7 @@ TEST(accel_sim, version_5_computation_barriers_fences_and_other_memory) {
             "0000 ffffffff 1 R1 MOV 0 0 0 \n"
             "0010 00000001 1 R12 LDG.E.128.SYS 1 R2 16 1 0x7f0000000000 0 0 \n"
             "0020 ffffffff 1 R20 IMAD.WIDE 2 R1 R255 0 16 \n"
-            // Uses the last register that the load writes.
+            // This instruction uses the last register that the load writes.
             "0030 ffffffff 1 R21 FMUL 2 R15 R15 0 0 \n"
             // No wait is needed, because R21 has arrived.
             "0040 ffffffff 1 R22 DADD 2 R21 R15 0 0 \n"
