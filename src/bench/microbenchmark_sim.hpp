@@ -26,8 +26,8 @@ timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint64_t elements, std::uint32_t together,
                           const std::function<void()>& check_interrupt);
 // Blocks of 512 threads on the first GPU copy `bytes` bytes to the second GPU. Each lane copies 16
-// bytes at a time. If `bytes` is above 4 MiB, it must be a multiple of 4 MiB, because the blocks
-// then copy the same 4 MiB several times.
+// bytes at a time. If `bytes` is above 4 MiB, it must be a multiple of 4 MiB, because in this case
+// the blocks copy the same 4 MiB several times.
 timed_bytes copy_kernel_on_sim(const machine::machine& described, std::uint64_t bytes,
                                std::uint32_t blocks, const std::function<void()>& check_interrupt);
 // The first GPU loads `elements` elements of 4 or 16 bytes from the second GPU's memory, each

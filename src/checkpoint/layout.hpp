@@ -53,9 +53,9 @@ struct cut {
   std::uint64_t chunk_bytes = std::uint64_t{16} << 20U;
   std::uint64_t piece_bytes = std::uint64_t{1} << 20U;
   bool by_tensor = false;  // whether each part has bytes of only one tensor
-  // Whether the layout must allow reads of whole pages of the file. A part then begins at the same
-  // offset in a page of its slot as in a page of its file. No page of the slot has bytes of two
-  // parts. Each piece of a part, except the first, begins at a page of the file.
+  // Whether the layout must allow reads of whole pages of the file. In this case, a part begins at
+  // the same offset in a page of its slot as in a page of its file. No page of the slot has bytes
+  // of two parts. Each piece of a part, except the first, begins at a page of the file.
   bool by_page = false;
 };
 

@@ -84,9 +84,9 @@ void require_queues(const std::vector<int>& ordinals, std::uint32_t streams) {
 }
 
 // Assumes the worst placement. A multiprocessor with `fit` blocks of agents still has room for a
-// block of the kernel. With one block of agents more, it has no such room. The kernel can run if
-// the agents have too few blocks to fill every multiprocessor in this way. Each other device that
-// waits at a barrier may also fill one whole multiprocessor.
+// block of the kernel. With one block of agents more, the multiprocessor has no room for a block of
+// the kernel. The kernel can run if the agents have too few blocks to fill every multiprocessor in
+// this way. Each other device that waits at a barrier may also fill one whole multiprocessor.
 std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
                             const block_needs& kernel, std::uint32_t devices) {
   const auto needs = resources_of(gpu, agent.block, kernel);

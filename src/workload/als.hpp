@@ -20,10 +20,10 @@
 //
 // The lower triangle of the F x F matrix Y^T Y is cut into ten square tiles, each F / 4 wide. A
 // lane holds one tile in registers. Ten lanes work on a rating, so a warp handles three ratings at
-// a time (six if the warp has 64 lanes). A rating then takes 5 F^2 / 8 multiply-adds. Its lanes
-// read 5 F words of shared memory, 16 bytes at a time. For F = 16 these reads take 2.7 clocks,
-// which is the limit. For F = 32 the reads take 5.3 clocks, the same as the multiply-adds on 30 of
-// 32 lanes.
+// a time (six if the warp has 64 lanes). With these tiles, a rating takes 5 F^2 / 8 multiply-adds.
+// Its lanes read 5 F words of shared memory, 16 bytes at a time. For F = 16 these reads take 2.7
+// clocks, which is the limit. For F = 32 the reads take 5.3 clocks, the same as the multiply-adds
+// on 30 of 32 lanes.
 #pragma once
 
 #include <algorithm>

@@ -366,8 +366,8 @@ struct renew_pixels {
   static constexpr std::uint32_t team_sums = Teams == 1 ? 0 : Teams * tile * tile_rows;
   static constexpr std::uint32_t shared_bytes =
       batch * sizeof(tile_place) + team_sums * sizeof(float);
-  // Adding this constant to a number rounds the number to an integer. The low bits of the sum then
-  // hold that integer.
+  // Adding this constant to a number rounds the number to an integer. The low bits of the sum hold
+  // that integer.
   static constexpr float rounder = 12582912.0F;
   static constexpr std::uint32_t rounder_bits = 0x4b400000U;
 

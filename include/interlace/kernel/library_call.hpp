@@ -35,12 +35,12 @@ struct library_sweep {
 // time in which the memory moves them, and the time in which the compute units execute the kernel's
 // share of the operations. A call without sweeps moves its bytes past the L2, as one kernel.
 //
-// The real node calls on_gpu with a cudaStream_t of the device, which is then the current device.
-// on_gpu must enqueue its work in that stream and in no other. It must neither wait nor allocate,
-// so that it can be captured in a graph, and it must throw if a launch fails. A kernel that on_gpu
-// launches early (programmatic dependent launch) must wait before it touches memory. The node calls
-// on_gpu once if it captures a graph. Without graphs, the node calls on_gpu once to load its
-// kernels, and once more for each run.
+// The real node calls on_gpu with a cudaStream_t of the device. During this call, the device is the
+// current device. on_gpu must enqueue its work in that stream and in no other. It must neither wait
+// nor allocate, so that it can be captured in a graph, and it must throw if a launch fails. A
+// kernel that on_gpu launches early (programmatic dependent launch) must wait before it touches
+// memory. The node calls on_gpu once if it captures a graph. Without graphs, the node calls on_gpu
+// once to load its kernels, and once more for each run.
 struct library_call {
   std::string name;                 // shown in timelines and errors
   std::uint64_t bytes_read = 0;     // bytes that the call reads from the device's own memory

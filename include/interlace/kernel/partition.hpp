@@ -51,7 +51,7 @@ region_state make_partition_state(region_options options, std::uint32_t element_
 // The number of windows that a part needs if a GPU's L2 has `cache_bytes` bytes. A part that fits
 // in the L2 is one window. Otherwise a window takes at most half of the L2, because packets pass
 // through the L2, too. Returns fewer windows if so many packets of a warp need too much shared
-// memory, and 1 if the windows would then not fit in the L2.
+// memory, and 1 if these fewer windows would not fit in the L2.
 std::uint32_t windows_in_cache(const region_options& options, std::uint32_t element_bytes,
                                std::uint64_t cache_bytes);
 

@@ -304,7 +304,7 @@ struct remote_load_counts {
   std::uint64_t local = 0;  // vector loads of local memory
   std::uint64_t remote = 0;
   std::uint64_t hits = 0;  // remote loads that hit in first-level caches
-  // Bytes of remote lines that lanes read, counted in words of 4 bytes.
+  // The bytes of remote lines that lanes read. Each 4-byte word that lanes read counts as 4 bytes.
   std::uint64_t useful_bytes = 0;
   std::uint64_t local_stores = 0;   // stores to local memory, and atomics on local memory
   std::uint64_t remote_stores = 0;  // stores to remote memory, and atomics on remote memory

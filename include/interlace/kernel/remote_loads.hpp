@@ -50,7 +50,8 @@ struct remote_load_decision {
   double when_s = 0;
   std::uint64_t accesses = 0;
   std::uint64_t remote = 0;
-  std::uint64_t loads = 0;  // number of remote loads in the window, to which the rates below refer
+  // number of remote loads in the window; the rates below are rates of these loads
+  std::uint64_t loads = 0;
   double remote_ratio = 0;
   double block_utilisation = 0;
   double hit_rate = 0;

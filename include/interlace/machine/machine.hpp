@@ -188,10 +188,11 @@ struct griffin {
 // nodes.
 struct graph_costs {
   std::uint64_t creation_ps = 0;
-  std::uint64_t node_ps = 0;  // construction of a node with its edges
+  std::uint64_t node_ps = 0;  // time to construct a node with its edges
   std::uint64_t instantiation_ps = 0;
   std::uint64_t instantiation_node_ps = 0;
-  std::uint64_t update_node_ps = 0;  // changing the addresses in a node of an executable graph
+  // time to change the addresses in a node of an executable graph
+  std::uint64_t update_node_ps = 0;
   std::uint64_t launch_ps = 0;
   std::uint64_t launch_node_ps = 0;
 };

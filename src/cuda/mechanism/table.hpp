@@ -11,7 +11,7 @@
 
 namespace interlace::cuda {
 
-// The file of a mechanism defines the function.
+// Each function is defined in the file of its mechanism.
 std::unique_ptr<node_mechanism> make_bulk_copy(const node_parts& of);
 std::unique_ptr<node_mechanism> make_multi_path(const node_parts& of);
 std::unique_ptr<node_mechanism> make_split(const node_parts& of);

@@ -12,7 +12,7 @@
 namespace interlace::cuda {
 
 // The least size of plain memory that can be shared. Smaller memory can be in one allocation with
-// other memory, which would then be shared, too.
+// other memory, which would be shared, too.
 inline constexpr std::uint64_t least_shared_bytes = std::uint64_t{2} << 20U;
 
 struct exported_memory {

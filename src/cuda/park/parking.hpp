@@ -83,10 +83,10 @@ class parking {
   // function throws, the memory is still allocated.
   void free(device_address address);
 
-  // Page-locks as much memory as the contents of all pools need for which this function was called
-  // since they were parked last. The next parks then need not lock memory. A park ends this
-  // function early, and locks the rest itself. Returns the number of bytes that were locked. If the
-  // function throws, the memory that was locked so far is kept for later parks.
+  // Page-locks memory for the contents of all pools for which this function was called since they
+  // were parked last. Parks that follow need not lock memory. A park ends this function early, and
+  // locks the rest itself. Returns the number of bytes that were locked. If the function throws,
+  // the memory that was locked so far is kept for later parks.
   std::uint64_t prepare(const std::string& name);
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
   // memory. If the function throws, either nothing has changed, or the message says that `resume`

@@ -223,7 +223,7 @@ bool group_state::look(bool finally) const {
 void group_state::check() const {
   if (look(false)) {
     // The process that reported the failure is about to send the details. Another thread of this
-    // process then records them.
+    // process records the details.
     for (int k = 0; k < 2 * rounds_until_told && look(false); ++k) {
       std::this_thread::sleep_for(between_rounds);
     }

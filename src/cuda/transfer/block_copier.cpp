@@ -210,8 +210,9 @@ bool block_copier::launch(resources& by, const plan::block_list& list,
   plan::write_lists(list, layout, {room->memory, room->bytes});
   block_arguments what =
       arguments_of(list, layout, reinterpret_cast<std::uint64_t>(room->memory), false);
-  // Nothing may fail after the launch, because the caller would then copy the batch a second time.
-  // A graph therefore becomes the owner of the room before the kernel is added to the graph.
+  // Nothing may fail after the launch, because after a failure the caller would copy the batch a
+  // second time. A graph therefore becomes the owner of the room before the kernel is added to the
+  // graph.
   bool of_graph = false;
   try {
     if (graph != nullptr) by.rooms.give_to_graph(room, graph);

@@ -80,8 +80,8 @@ class block_copier {
   block_copier(const block_copier&) = delete;
   block_copier& operator=(const block_copier&) = delete;
 
-  // Tells the copier that all contexts have ended and that nobody uses the copier any more. The
-  // destructor then does not call the driver.
+  // Tells the copier that all contexts have ended and that nobody uses the copier any more. After
+  // this call, the destructor does not call the driver.
   void abandon();
 
   // Loads the kernels into a context. Takes a piece of memory of each size in `lists`. Later calls

@@ -19,17 +19,17 @@ class no_block_kernels : public device_error {
 
 class block_kernels {
  public:
-  // Loads the kernels into the current context, which takes a few ms the first time. Later launches
-  // then do not have to wait for running kernels. Throws no_block_kernels if the driver can never
-  // load the kernels, and device_error if the driver fails.
+  // Loads the kernels into the current context, which takes a few ms the first time. After this
+  // call, launches do not have to wait for running kernels. Throws no_block_kernels if the driver
+  // can never load the kernels, and device_error if the driver fails.
   explicit block_kernels(const driver_table& driver);
   // Unloads the kernels. The context must be current.
   ~block_kernels();
   block_kernels(const block_kernels&) = delete;
   block_kernels& operator=(const block_kernels&) = delete;
 
-  // Tells this object that the context has ended, and the kernels with it. The destructor then does
-  // not call the driver.
+  // Tells this object that the context has ended, and the kernels with it. After this call, the
+  // destructor does not call the driver.
   void abandon() { module_ = nullptr; }
 
   // Enqueues a kernel on a stream of the context: the kernel for even blocks if `even` is true, and

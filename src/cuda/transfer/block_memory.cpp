@@ -64,8 +64,8 @@ class places_of_side {
 
  private:
   // The blocks of a batch often alternate among a few allocations, such as the layers of a cache.
-  // One lookup then finds the range, because addresses in one piece of memory are mostly in the
-  // same range.
+  // For such a batch, one lookup finds the range, because addresses in one piece of memory are
+  // mostly in the same range.
   const known_range* find(device_address address) {
     std::uint16_t& seen = seen_[(address >> piece_shift) % seen_.size()];
     const auto has = [&](const known_range& one) {

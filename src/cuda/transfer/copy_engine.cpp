@@ -85,10 +85,10 @@ std::vector<std::unique_ptr<copy_engine::multi_path>>& copy_engine::owned_by_gra
 }
 
 copy_engine::~copy_engine() {
-  // A captured graph may end after the engine, and then gives its staging memory back. The graph
-  // gives the memory back in a callback of the driver, and a callback must not call the driver. The
-  // memory depends on other objects. All of these objects are therefore kept until the destructor
-  // of a later engine finds that the graphs have ended.
+  // A captured graph may end after the engine. At its end, the graph gives its staging memory back.
+  // The graph gives the memory back in a callback of the driver, and a callback must not call the
+  // driver. The memory depends on other objects. All of these objects are therefore kept until the
+  // destructor of a later engine finds that the graphs have ended.
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   std::erase_if(owned_by_graphs(),

@@ -31,8 +31,8 @@ class pinned_rooms {
   pinned_rooms(const pinned_rooms&) = delete;
   pinned_rooms& operator=(const pinned_rooms&) = delete;
 
-  // Tells this object that the context has ended, and the memory with it. The destructor then does
-  // not call the driver.
+  // Tells this object that the context has ended, and the memory with it. After this call, the
+  // destructor does not call the driver.
   void abandon() { rooms_.clear(); }
 
   // Takes a room of at least `bytes` bytes. Returns null if the bound is reached and all rooms are

@@ -76,7 +76,7 @@ void staging_pool::take_returned() {
 }
 
 // A message of the same shape on the same stream gets the same block as the previous message. The
-// nodes of the message's graph then stay unchanged.
+// nodes of the message's graph therefore stay unchanged.
 std::optional<staging_pool::block> staging_pool::take_last_block(std::uint64_t bytes,
                                                                  const stream_identity& stream) {
   const auto found = std::find_if(lingering_.begin(), lingering_.end(), [&](const lingering& one) {

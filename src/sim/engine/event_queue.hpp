@@ -44,9 +44,9 @@ class event_queue {
     clock_ = clock != nullptr ? clock : &own_clock_;
     *clock_ = std::max(*clock_, time);
   }
-  // From now on, events that are pushed here go to queue `to`. Queue `to` then holds the events of
-  // several devices, ordered by time and then by insertion. With null, events stay in this queue.
-  // This queue must be empty.
+  // From now on, events that are pushed here go to queue `to`. Queue `to` therefore holds the
+  // events of several devices, ordered by time and then by insertion. With null, events stay in
+  // this queue. This queue must be empty.
   void forward(event_queue* to) { target_ = to != nullptr ? to : this; }
   bool goes_with(const event_queue& other) const { return target_ == other.target_; }
   // Moves the clock to `time`. No event before that time may be pending.

@@ -16,7 +16,8 @@ struct packet_cost {
   std::uint32_t payload = 0;  // bytes written
   std::uint32_t wire = 0;     // all bytes on the link
 
-  // Adds one packet with the arguments of each_packet's visit.
+  // Adds one packet. The last three arguments are the arguments with which each_packet calls
+  // `visit`.
   void add(const machine::protocol& p, std::uint32_t first, std::uint32_t bytes,
            std::uint32_t written) {
     payload += written;

@@ -436,9 +436,9 @@ bool gpu::run_waiting(std::uint32_t warp_id, instruction& i) {
       break;
     }
     case instruction_kind::publish: {
-      // The fence ends when the L2 has answered all stores of the block. The addition to the
-      // counter then takes half of a round trip to the L2. If the stores themselves update the
-      // counters, the block waits only until the stores have arrived.
+      // The fence ends when the L2 has answered all stores of the block. After the fence, the
+      // addition to the counter takes half of a round trip to the L2. If the stores themselves
+      // update the counters, the block waits only until the stores have arrived.
       const bool instructed = record_.counters != nullptr;
       if (instructed) w.ready = now + config_.l2.hit_latency_ps;
       const auto& ranges = blocks_[w.block].programs[warp_id % warps_per_block_].published;

@@ -208,8 +208,8 @@ class gpu {
   struct stalled {
     std::uint32_t warp = 0;
     std::uint32_t index = 0;  // the index of the instruction
-    // The instruction, its next line and the bytes that it writes. They are kept here for the
-    // prefetch.
+    // `what` is the instruction, `line` is its next line, and `written` has the bytes that it
+    // writes. The pointers are kept here for the prefetch.
     const instruction* what = nullptr;
     const line_access* line = nullptr;
     const written_bytes* written = nullptr;

@@ -2,8 +2,9 @@
 // memory in special ways. There are three small interfaces. A GPU can have an object of each
 // interface, or of some interfaces, or none.
 //
-// Without such an object, the GPU calls no function of these interfaces. An L1 miss is then a
-// request and a reply, a store leaves as packets of its own, and pages stay where they were placed.
+// Without such an object, the GPU calls no function of these interfaces. In this case, an L1 miss
+// is a request and a reply, a store leaves as packets of its own, and pages stay where they were
+// placed.
 #pragma once
 
 #include <cstdint>

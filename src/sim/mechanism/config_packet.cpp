@@ -1,4 +1,4 @@
-// Stores wait in a queue, as in FinePack. Each store then leaves as a packet of its own. A
+// Stores wait in a queue, as in FinePack. Each store leaves the queue as a packet of its own. A
 // configuration packet precedes these packets and holds their common fields.
 #include "sim/mechanism/region_mechanisms.hpp"
 

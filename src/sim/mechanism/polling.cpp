@@ -1,5 +1,5 @@
 // The threads of an agent copy each chunk once the chunk is complete. The agent occupies places on
-// the compute units, which the kernel then lacks.
+// the compute units. The kernel cannot use these places.
 #include <algorithm>
 
 #include "interlace/base/errors.hpp"

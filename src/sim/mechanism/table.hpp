@@ -9,7 +9,7 @@
 
 namespace interlace::sim {
 
-// The file of the same name defines each function.
+// Each function is defined in the file of the same name.
 const region_mechanism& bulk_copy();
 const region_mechanism& split();
 const region_mechanism& inline_stores();

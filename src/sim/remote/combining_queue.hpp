@@ -14,8 +14,8 @@ class combining_queue {
  public:
   explicit combining_queue(std::uint32_t entries) : lines_(entries, 1) {}
 
-  // Offers a store. Returns false if no entry is free. The caller then takes the oldest line and
-  // offers the store again.
+  // Offers a store. Returns false if no entry is free. In this case, the caller takes the oldest
+  // line and offers the store again.
   bool offer(std::uint64_t line, const byte_mask& bytes) {
     std::uint32_t id = lines_.find(line);
     if (id == line_buffer::none) {

@@ -60,8 +60,8 @@ class egress final : public store_queues {
   std::vector<std::uint32_t>& freed() { return freed_; }
 
   // Makes a system-scope release, which sends everything that is in the queues. Returns false while
-  // stores are still on their way to a queue. The caller then calls release again after the next
-  // event or departure.
+  // stores are still on their way to a queue. In this case, the caller calls release again after
+  // the next event or departure.
   bool release();
 
   // The lines of a packed message. The receiver reads them in the queues of the sender.

@@ -2,8 +2,8 @@
 // for each page helps programs in which coalescing suits some arrays and caching suits other
 // arrays. DualOpt's paper does not choose by page. This class applies the paper's decision rule
 // (decision_engine.hpp) to each page. The loads of a page are handled in the plain way, as for
-// `direct`, until enough remote loads have touched the page. The choice then holds until the end of
-// the run.
+// `direct`, until enough remote loads have touched the page. At that time the choice is made. It
+// holds until the end of the run.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ class queued_stores {
   // Sets the path on which the stores of the GPU's next kernel leave the GPU.
   void begin(store_path path);
   // Makes the release at the end of a kernel. Returns false while stores are on their way to a
-  // queue. The event kernel_ends then comes again.
+  // queue. In this case, the event kernel_ends comes again.
   bool release();
 
   // Handles an event of the queues, or a message of the queues that the first link has taken.

@@ -6,7 +6,7 @@
 // registers: a base address register, and an available payload register that starts at the largest
 // payload. The first store of a window sets the base. The base is the address of this store without
 // the low bits that an offset can express. A queue can also grow its windows (the alternative of
-// section IV-C). A window then keeps the range that all its stores span. It takes a store as long
+// section IV-C). Such a window keeps the range that all its stores span. It takes a store as long
 // as an offset can also span the new range.
 //
 // Charging a store: the available payload register always holds the largest payload minus the bytes
@@ -92,8 +92,8 @@ class remote_write_queue {
   // false if the window has no lines.
   bool flush(std::uint32_t from, flush_reason reason, flushed_window& out);
   // Moves one line to `out`, as a packet of its own. Returns false if the line is not in the queue.
-  // If windows are smaller than lines, one line can give several packets. The caller then calls
-  // this function until it returns false.
+  // If windows are smaller than lines, one line can give several packets. In this case, the caller
+  // calls this function until it returns false.
   bool flush_line(std::uint64_t line, flush_reason reason, flushed_window& out);
   bool has_line(std::uint64_t line) const { return entry_of(line) != line_buffer::none; }
 

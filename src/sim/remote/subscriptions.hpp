@@ -4,9 +4,9 @@
 // At first, all devices that a region names hold every page. The first epoch in which the region is
 // read shows which pages each device reads. (GPS calls this its profiling phase. A program brackets
 // the phase with calls, and TLB misses track the pages.) The exchange after that epoch ends the
-// subscriptions of devices that did not read a page. Stores then no longer go to these devices. A
-// device can later load from a page to which it has no subscription. In this case, the device loads
-// a line at a time from the owner's memory, and does not subscribe again.
+// subscriptions of devices that did not read a page. After this exchange, stores no longer go to
+// these devices. A device can later load from a page to which it has no subscription. In this case,
+// the device loads a line at a time from the owner's memory, and does not subscribe again.
 //
 // The program's results are the same as if stores went to all devices, because values are computed
 // on replicas that are always up to date. Only the traffic and the cost of loads are those of GPS.

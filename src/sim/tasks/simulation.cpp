@@ -246,7 +246,7 @@ picoseconds simulation::run() {
   std::vector<task_id> first;
   first.swap(startable_);
   // If devices share pages, or if remote loads are treated in a special way, an event can concern
-  // several devices at once. All devices then use one queue.
+  // several devices at once. In these cases, all devices use one queue.
   const bool together = loads_ || iommu_ || !addresses_.homes.empty();
   for (event_queue& q : queues_) {
     q.use_clock(nullptr);

@@ -91,7 +91,7 @@ void mgpusim::take(std::string_view line) {
   }
   const bool read = kind == "*mem.ReadReq";
   if (!read && kind != "*mem.WriteReq") fail("an access of kind " + shown(kind));
-  // A component can pass on a request. The request then gets another ID, which lacks the
+  // A component can pass on a request. In this case, the request gets another ID, which lacks the
   // component's name.
   if (id.find('@') == std::string_view::npos) return;
   component& c = component_of(place);

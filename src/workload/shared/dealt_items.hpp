@@ -37,7 +37,7 @@ inline kernel::region_options with_queues(kernel::region_options o, std::uint64_
   return o;
 }
 
-// The number of items of a lane. With windows, a warp fills many packets. The warp then gets more
+// The number of items of a lane. With windows, a warp fills many packets. Such a warp gets more
 // items, so that most of its packets are full.
 template <class T, combine Op>
 std::uint64_t items_a_lane(std::uint64_t usual, const partitioned<T, Op>& view) {

@@ -56,8 +56,8 @@ struct edge_units {
   static constexpr std::uint32_t unroll = 4;
   static constexpr std::uint32_t most_parts = 65535;  // the most blocks that can share a row
   // A device gets at least this many rounds of blocks, unless units would become too small. If the
-  // device held all blocks at the same time, it would gather first and store last. No work would
-  // then hide the transfers, and the device would wait for its longest block.
+  // device held all blocks at the same time, it would gather first and store last. In this case, no
+  // work would hide the transfers, and the device would wait for its longest block.
   static constexpr std::uint32_t least_rounds = 3;
   // The number of rows whose 4-byte values fill a cache line.
   static constexpr std::uint32_t line_rows = 32;

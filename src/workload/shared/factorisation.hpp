@@ -46,7 +46,8 @@ struct rating_rows {
   static constexpr std::uint32_t per_block = 4;  // rows or parts in a block
   static constexpr std::uint32_t part_ratings = 512;
 
-  local<const std::uint32_t> offsets;  // for each row, the offset from the device's first rating
+  // for each row, the number of ratings in the device's earlier rows
+  local<const std::uint32_t> offsets;
   // For each rating, the first element of the other side's factor.
   local<const std::uint32_t> others;
   local<const float> values;              // the ratings

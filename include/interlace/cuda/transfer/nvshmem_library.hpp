@@ -73,8 +73,8 @@ class nvshmem_rank {
   void barrier(void* stream) const;
 
   // Ends NVSHMEM once all ranks have called this function. Afterwards the caller must not call any
-  // other function of this class. The destructor does not end NVSHMEM, because it would then wait
-  // for ranks that have failed.
+  // other function of this class. The destructor does not end NVSHMEM, because the end of NVSHMEM
+  // would wait for ranks that have failed.
   void leave() const;
 
  private:
