@@ -248,7 +248,8 @@ def cpp_simulated(table: Table) -> str:
     lines = [
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "",
         '#include "sim/mechanism/region_mechanism.hpp"', "", "// clang-format off", "",
-        "namespace interlace::sim {", "", "// Each function is defined in the file of the same name.",
+        "namespace interlace::sim {", "",
+        "// Each function is defined in the file of the same name.",
         *(f"const region_mechanism& {_enumerator(row)}();" for row in rows if "sim" in row), "",
         "// Indexed by kernel::mechanism; null: the mechanism is not simulated.",
         f"inline constexpr std::array<const region_mechanism& (*)(), {len(rows)}> "
@@ -275,7 +276,8 @@ def cpp_measured(table: Table) -> str:
         _made_of(MECHANISMS, "// "), "#pragma once", "", "#include <array>", "#include <memory>",
         "", '#include "cuda/mechanism/node_mechanism.hpp"',
         '#include "cuda/mechanism/region_mechanism.hpp"', "", "// clang-format off", "",
-        "namespace interlace::cuda {", "", "// Each function is defined in the file of its mechanism.",
+        "namespace interlace::cuda {", "",
+        "// Each function is defined in the file of its mechanism.",
         *(f"std::unique_ptr<node_mechanism> {it}(const node_parts& of);" for it in nodes
           if it != "nullptr"),
         *(f"const region_mechanism& {it}();" for it in regions if it != "nullptr"), "",

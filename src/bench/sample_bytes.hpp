@@ -7,7 +7,8 @@
 namespace interlace::bench {
 
 // All functions in this file run on the given GPU and block until they are done. The data must be
-// in that GPU's memory or in page-locked host memory. The functions throw device_error.
+// in that GPU's memory or in page-locked host memory. The functions throw device_error if the GPU
+// fails.
 void load_sample_kernels(int gpu);
 void fill_with_samples(int gpu, std::uint8_t* data, std::uint64_t bytes, std::uint64_t seed);
 void fill_with_poison(int gpu, std::uint8_t* data, std::uint64_t bytes);

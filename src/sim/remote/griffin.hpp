@@ -111,7 +111,8 @@ class griffin {
   std::uint32_t host() const { return static_cast<std::uint32_t>(gpus_.size()); }
 
   static constexpr std::uint32_t data_bytes = 256;  // bytes of data in each message
-  // The bytes of a page and its count in a report, and of a page in the list of a batch.
+  // The size of an entry. An entry of a report is a page and its count. An entry of a batch's list
+  // is a page.
   static constexpr std::uint32_t entry_bytes = 8;
 
   machine::griffin rules_;

@@ -48,7 +48,8 @@ struct execution {
   bool overlaps = false;  // for graphs: if true, the graph runs on a stream of its own
   // Earlier executions; the thread first waits until these have ended.
   std::vector<std::uint32_t> after;
-  picoseconds delay = 0;          // time that the thread lets pass after that wait
+  // time that the thread lets pass after the executions in `after` have ended
+  picoseconds delay = 0;
   std::function<void()> arrived;  // called when all bytes have arrived
 };
 
