@@ -98,7 +98,7 @@ def from_disk(results: dict[str, Any]) -> list[list[str]]:
 
 
 def to_gpus(results: dict[str, Any]) -> list[list[str]]:
-    """Return the rows of loads to one of two GPUs, or to both."""
+    """Return the table rows for loads to one of two GPUs, or to both."""
     size = results["bytes"]
     count = results["device"].count(",") + 1
     words = {1: "one", 2: "both"}.get(count, str(count))

@@ -68,9 +68,9 @@ class DependencyGraph:
 
     names: list[str]  # names[i] is the package of vertex i + 1
     edges: list[tuple[int, int]]  # 1-based, ascending, no duplicates
-    virtual: int = 0  # number of clauses that resolved through a provider
-    unresolved: int = 0  # number of clauses in which nothing resolved
-    own: int = 0  # number of clauses that the clause's own package satisfies
+    virtual: int = 0  # number of clauses that a provider satisfies
+    unresolved: int = 0  # number of clauses that no package satisfies
+    own: int = 0  # number of clauses that their own package satisfies
 
 
 def read_index(path: Path) -> bytes:

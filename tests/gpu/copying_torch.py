@@ -256,7 +256,7 @@ class Checks:
             pinned, back = self.memory(None, wanted).numpy(), self.poisoned(None, size)
             there = self.poisoned(gpu, size)
             with warnings.catch_warnings():
-                warnings.simplefilter("error")  # a warning for a page-locked array is an error
+                warnings.simplefilter("error")  # a copy of a page-locked array must not warn
                 self.copy(there[5:], pinned[5:])
                 self.copy(back.numpy()[: size - 5], there[5:])
             expected = self.torch.full((size,), POISON, dtype=self.torch.uint8)

@@ -46,7 +46,7 @@ class Checks:
         self.gpus = torch.cuda.device_count()
 
     def bytes_of(self, tensor: Any) -> Any:
-        """Return the tensor's bytes in host memory. Small copies bring them."""
+        """Return the tensor's bytes. Small copies bring them into host memory."""
         torch = self.torch
         flat = tensor.contiguous().view(-1).view(torch.uint8)
         if flat.device.type == "cpu":
@@ -221,7 +221,7 @@ class Checks:
             self.same(f"graph, {turn}", back, host + 1)
 
     def registered(self) -> None:
-        """Copy from and to memory that is page-locked after its allocation, for one context."""
+        """Check copies from and to memory that one context page-locks after its allocation."""
         torch = self.torch
         plain = self.host(32 * MIB, torch.uint8, pinned=False)
         cudart = torch.cuda.cudart()

@@ -21,7 +21,7 @@ from interlace.base.errors import DeviceError, UserError
 from interlace.base.installation import installed
 from interlace.runtime import copying
 
-# --- GPUs whose memory is the host's --------------------------------------------------------------
+# --- GPUs that use the memory of the host ---------------------------------------------------------
 
 
 class Library:

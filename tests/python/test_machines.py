@@ -616,7 +616,7 @@ def test_units_give_numbers_back(data: st.DataObject) -> None:
             [k for k in KEYS if k.table == "gpu.dram" or k.name in ("page_KiB", "clock_MHz")]
         )
     )
-    made["gpu.tlb.page_KiB"] = 4  # a machine with this key has the table
+    made["gpu.tlb.page_KiB"] = 4  # this key makes the table gpu.tlb
     if key.type == "whole":
         value: float = data.draw(st.integers(int(key.least), int(key.most)))
     else:

@@ -182,7 +182,7 @@ def test_a_machine_has_other_subheaders() -> None:
 
 def test_the_workloads_are_those_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    # This workload is for multi-path.
+    # The reproduction of multi-path uses halo-jacobi.
     assert set(finepack.LOADED) == set(REGION_WORKLOADS) - {"halo-jacobi"}
 
 

@@ -456,8 +456,8 @@ TEST(egress, a_load_flushes_the_stores_to_its_line) {
   }
 }
 
-// A receiver for a test of the queue without a node. An atomic must first send the entry of its own
-// line, and no other entry.
+// A receiver for a test of the queue without a node. Before an atomic leaves, the queue must send
+// the entry of the atomic's line, and no other entry.
 struct recording : sim::message_receiver {
   sim::egress* sender = nullptr;
   std::vector<sim::message> arrived;
