@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-# The command line imports this module before it can answer Ctrl-C, so the module imports nothing.
+# The command line imports this module before it can handle Ctrl-C. The module therefore imports
+# nothing.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# The module of each public name. A name is imported at its first use, so the command line starts
-# without loading all modules.
+# The module that defines each public name. A name is imported when it is first used, so that the
+# command line starts without loading all modules.
 _HOMES = {
     "Candidate": "tuning.search",
     "DeviceArray": "runtime.regions",

@@ -129,7 +129,7 @@ def test_four_gpus_give_all_rows(run: Run, tmp_path: Path, cuda: FakeCuda) -> No
     assert [row.row for row in rows.rows] == keys
     assert (rows.machine, rows.driver, rows.cuda) == ("4 x Fake H200", "580.1", "13.0")
     assert datetime.date.fromisoformat(rows.date)
-    assert "128 of them in a row" in rows.method
+    assert "128 launches in a row" in rows.method
     assert (rows.format, rows.version) == (2, version())
     assert rows.command is not None
     assert rows.command.startswith("interlace calibrate --save-measured ")
@@ -243,7 +243,10 @@ def test_one_gpu_gives_the_rows_of_one(run: Run, tmp_path: Path, cuda: FakeCuda)
     assert [row["row"] for row in document["rows"]] == of_one
     reasons = {it["row"]: it["reason"] for it in document["not_measured"]}
     assert reasons["host to GPU"] == "needs 2 GPUs, and this computer has 1"
-    assert "One property of a GPU: the machine file may be fitted to these rows." in ran.out
+    assert (
+        "One property of a GPU: the keys of the machine file may be fitted to these rows."
+        in ran.out
+    )
 
 
 def test_chains_of_operations_are_simulated() -> None:

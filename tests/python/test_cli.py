@@ -267,7 +267,8 @@ def test_help_and_version(run: Run) -> None:
         lines = [line.split(maxsplit=1) for line in ran.out.splitlines() if line]
         assert ["bench", "Measure copies, loads and the simulator's speed."] in lines
         assert "..." not in ran.out.partition("Commands:")[2]  # every line must fit in 80 columns
-        assert ["study", "Run a workload by every mechanism, and compare them."] in lines
+        words = "Run a workload with each mechanism, and compare the times."
+        assert ["study", words] in lines
     ran = run("study", "--help")
     assert ran.code == 0
     assert "-n, --iterations N" in ran.out

@@ -1,9 +1,9 @@
 """Records the work and the waits of this process, which `interlace ps` shows.
 
-The first entry starts a thread, which waits at a socket that only its user can open. The thread
-answers with all entries. It costs nothing while nobody asks. SIGQUIT prints the same entries to
-standard error, unless the program itself uses that signal. A process that cannot have a socket
-still works, but `interlace ps` does not show it.
+The first entry starts a thread. The thread waits at a socket that only this user can open, and
+answers each request with all entries. The thread uses no CPU time between requests. SIGQUIT prints
+the same entries to standard error, unless the program itself uses SIGQUIT. A process that cannot
+make a socket still works, but `interlace ps` does not show the process.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from interlace.base.user_folder import own_folders
 FOLDER = "interlace-ps"
 ENDING = ".socket"
 ANSWER_BYTES = 1 << 20
-PATIENCE_S = 1.0  # seconds to wait at most for a process that does not answer
+PATIENCE_S = 1.0  # the longest wait for the answer of another process, in seconds
 
 
 @dataclasses.dataclass
@@ -65,8 +65,8 @@ class Activity:
 class _Told:
     """All activities and waits of this process, and the thread that reports them.
 
-    Entering and leaving take no lock, because the garbage collector may end an activity at any
-    moment, even in the thread that reports.
+    Adding and removing an entry takes no lock, because the garbage collector can end an activity
+    at any moment, even in the thread that reports.
     """
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ def _described(describe: Callable[[], Activity]) -> Activity:
 
 
 class _Server:
-    """The socket, and the thread that waits at it until the process ends.
+    """The socket of this process, and the thread that waits at the socket until the process ends.
 
     Raises OSError or RuntimeError if the socket or the thread cannot be made.
     """
@@ -189,7 +189,8 @@ class _Server:
 def _is_caught(number: int) -> bool:
     """Return whether the program handles or ignores a signal.
 
-    A library that Python does not know of may also handle it.
+    The kernel's own record is read too, because a library that Python does not know of can handle
+    the signal.
     """
     if signal.getsignal(number) is not signal.SIG_DFL:
         return True
@@ -209,7 +210,10 @@ _told = _Told()
 
 @contextmanager
 def shown(describe: Callable[[], Activity]) -> Iterator[None]:
-    """Show an activity in `interlace ps` while the block runs. A thread calls `describe`."""
+    """Show an activity in `interlace ps` while the block runs.
+
+    The thread that answers `interlace ps` calls `describe` for the current state of the activity.
+    """
     with _entered(_told.activities, describe):
         yield
 
@@ -254,7 +258,9 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def ask_all() -> list[dict[str, Any]]:
-    """Return the answers of all of this user's processes that show something, by process number."""
+    """Return the answers of all processes of this user that show something, sorted by process
+    number.
+    """
     answers = {}
     for parent in own_folders(make=False):
         with suppress(OSError), ExitStack() as opened:
@@ -274,7 +280,7 @@ def ask_all() -> list[dict[str, Any]]:
 def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
     """Return the answer of a process, or None if the process has ended.
 
-    If a killed process left a socket, remove the socket.
+    If the process was killed and its socket is still there, remove the socket.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(PATIENCE_S)
@@ -299,8 +305,9 @@ def _ask(folder: int, name: str, process: int) -> dict[str, Any] | None:
 
 
 def _received(connection: socket.socket) -> bytes:
-    """Return everything that a process sends within PATIENCE_S. Raise OSError if it takes
-    longer.
+    """Return everything that a process sends within PATIENCE_S.
+
+    Raise OSError if the process takes longer.
     """
     end = time.monotonic() + PATIENCE_S
     text = b""
@@ -349,9 +356,9 @@ def _list(value: Any) -> list[Any]:
 
 
 def lines_of(answers: list[dict[str, Any]], now: float | None = None) -> list[str]:
-    """Return the activities and waits of processes as lines.
+    """Return lines that describe the activities and waits of processes.
 
-    Each process has a line, followed by the lines of its activities.
+    Each process has a line of its own. The lines of its activities and waits follow.
     """
     now = time.time() if now is None else now
     lines = []
@@ -420,7 +427,7 @@ def _listen(listener: socket.socket, folder: int, name: str) -> None:
 
 
 def _address(folder: int, name: str) -> str:
-    """Return a path of the socket that the system accepts even if the folder's own path is too
-    long.
+    """Return a path of the socket that the system accepts even if the path of the folder is too
+    long for a socket's address.
     """
     return f"/proc/self/fd/{folder}/{name}"

@@ -18,12 +18,12 @@ def allowed_cores() -> int:
 
 
 def _quota(root: Path, own: Path) -> float:
-    """Return the lowest quota of the process's control group and of the groups around it, in
-    cores.
+    """Return the lowest CPU quota, in cores, of the process's control group and of all groups that
+    contain this group.
     """
     least = math.inf
     with suppress(OSError, ValueError):
-        # control groups version 2 have one line, "0::/path"; version 1 has no such line
+        # control groups of version 2 have one line, "0::/path"; version 1 has no such line
         lines = own.read_text(encoding="utf-8").splitlines()
         path = next((line[3:] for line in lines if line.startswith("0::")), "/")
         group = root / path.lstrip("/")

@@ -1,9 +1,9 @@
 """Writes output files that are either complete or absent, and hashes input files.
 
 A part is a file that is being written. It gets its name only after it is complete and on the disk.
-If the file system allows it, a part has no name until then, so a killed process leaves nothing.
-Otherwise a part has a hidden name and a lock. The next process that writes the same file removes
-all parts that no process has locked.
+Until then, a part has no name if the file system allows this, so a killed process leaves nothing.
+On other file systems, a part has a hidden name and a lock. The next process that writes the same
+file removes all parts that no process has locked.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_RESULTS_BYTES = 64 << 20  # the largest size of a file that is read as a wh
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Raise UserError unless a file can be written at `path`, the value of `option`.
+    """Raise UserError unless a file can be written at `path`. The user named it with `option`.
 
     The check leaves no file. Writing can still fail later, for example if the disk is full.
     """
@@ -56,9 +56,10 @@ def check_writable(path: Path, option: str) -> None:
 def check_outputs(
     outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None] | None = None
 ) -> None:
-    """Raise UserError unless all files that options name can be written and are all different.
+    """Raise UserError unless all output files can be written and are different files.
 
-    The files must also differ from `inputs`, which are the files that the command reads.
+    `outputs` and `inputs` map an option to its file. The outputs must also differ from `inputs`,
+    the files that the command reads.
     """
     writes = {option: path for option, path in outputs.items() if path is not None}
     reads = {option: path for option, path in (inputs or {}).items() if path is not None}
@@ -78,25 +79,25 @@ def _are_one(path: Path, other: Path) -> bool:
 
 
 def refuse_stdout(path: Path, option: str) -> None:
-    """Raise UserError if the name means standard output.
+    """Raise UserError if `path` means standard output.
 
-    The caller writes a binary file, or a file that grows.
+    Use this function if the file is binary, or if the command appends to the file.
     """
     if path == STDOUT:
         raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
 
 
 def require_regular(path: Path) -> None:
-    """Raise UserError if the path is a pipe or a device, which might never end."""
+    """Raise UserError if the path is a pipe or a device, because reading it might never end."""
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of a regular file")
 
 
 def read_results(path: Path, what: str) -> bytes:
-    """Return the bytes of a file of results, which is small.
+    """Return the bytes of a results file. Such a file has at most MOST_RESULTS_BYTES.
 
-    Raises UserError if the file cannot be read or is not a regular file. `what` names the file in
-    the error.
+    Raises UserError if the file is larger, cannot be read or is not a regular file. `what` is the
+    name of the file in the message.
     """
     require_regular(path)
     try:
@@ -146,7 +147,7 @@ class _Part:
             opened.pop_all()
 
     def _open(self) -> int:
-        # At no moment may more people be able to read the new file than the file that it replaces.
+        # The new file must never be readable by more people than the file that it replaces.
         mode = 0o666 if self._old is None else stat.S_IMODE(self._old.st_mode) & 0o777
         if Path("/proc/self/fd").is_dir():
             try:
@@ -170,8 +171,9 @@ class _Part:
             os.close(descriptor)
 
     def publish(self) -> None:
-        """Write the file to the disk, and then give it its name. It replaces a file with this
-        name.
+        """Write the file to the disk, and then give it its name.
+
+        The new file replaces an older file with this name.
         """
         if self._old is not None:
             with contextlib.suppress(OSError):  # only root may change a file's owner
@@ -209,17 +211,17 @@ def _part_name(name: str) -> str:
 
 
 def _beginning(name: str) -> str:
-    """Return the text with which the names of a file's parts begin.
+    """Return the beginning of the names of all parts of a file.
 
-    It is short, because a name has at most 255 bytes.
+    The beginning is short, because a name has at most 255 bytes.
     """
     return os.fsdecode(b"." + os.fsencode(name)[:80] + b".")
 
 
 def _lock(descriptor: int) -> None:
-    """Lock the part, to show that its writer still runs.
+    """Lock the part, to show that the process that writes it still runs.
 
-    If the file system has no locks, parts of dead writers stay.
+    If the file system has no locks, the parts of killed processes stay.
     """
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -231,7 +233,7 @@ def _remove_dead_parts(folder: int, name: str) -> None:
     try:
         with _readable(folder) as listed:
             names = os.listdir(listed)  # noqa: PTH208
-    except OSError:  # a folder may allow new files and still not allow listing its files
+    except OSError:  # a folder can allow new files without allowing a list of its files
         return
     for found in filter(like.fullmatch, names):
         with contextlib.suppress(OSError), contextlib.ExitStack() as opened:
@@ -245,10 +247,10 @@ def _remove_dead_parts(folder: int, name: str) -> None:
 
 
 def _refuse_strange_link(path: Path) -> None:
-    """Raise UserError for another user's link in a folder where everybody may write.
+    """Raise UserError if another user made the link, in a folder where everybody may write.
 
-    With fs.protected_symlinks, Linux enforces the same rule, but only for links through which a
-    file is written.
+    With fs.protected_symlinks, Linux enforces the same rule, but only if a process writes a file
+    through the link.
     """
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
@@ -283,7 +285,7 @@ def _readable(folder: int) -> Iterator[int]:
 
 
 def _sync(folder: int) -> None:
-    """Write the names in a folder to the disk, if the file system can do that."""
+    """Write the names in a folder to the disk, if the file system supports this."""
     try:
         with _readable(folder) as descriptor:
             os.fsync(descriptor)
@@ -293,7 +295,7 @@ def _sync(folder: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, if the file system can do that."""
+    """Write the names in a folder to the disk, if the file system supports this."""
     descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         _sync(descriptor)
@@ -303,11 +305,11 @@ def sync_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[int]:
-    """Yield the descriptor of a file that gets the name `path` after the block.
+    """Yield the descriptor of a new file, which gets the name `path` after the block.
 
-    After the block, the file's name and contents are on the disk. The file keeps the permissions of
-    a file that it replaces. If the block raises, the path stays as it was. Raises UserError for an
-    OSError of the block or of the file system.
+    After the block, the file's name and contents are on the disk. The new file has the permissions
+    of the file that it replaces. If the block raises an exception, an older file at `path` stays as
+    it was. Raises UserError for an OSError of the block or of the file system.
     """
     if _is_special(path):
         raise UserError(f"{path} is not a regular file; give the name of a regular file")
@@ -324,11 +326,11 @@ def whole_file(path: Path) -> Iterator[int]:
 
 
 def write_all(contents: Mapping[Path, str]) -> None:
-    """Write each file that can be written. A file is written as a whole or not at all.
+    """Write each text to its file. A file is written as a whole or not at all.
 
-    Output to a device, a pipe or standard output goes there directly. Raises UserError if a disk is
-    full or a path cannot be written. The error names all files that are missing. All other files
-    are written.
+    A device, a pipe or standard output receives its text directly. If the disk is full or a path
+    cannot be written, the function writes all other files and then raises UserError. The message
+    names all files that are missing.
     """
     missing: list[str] = []
     broken: BrokenPipeError | None = None
@@ -359,10 +361,10 @@ def _write_text(descriptor: int, text: str) -> None:
 def show_and_write(show: Callable[[], None], texts: Mapping[Path, Callable[[], str]]) -> None:
     """Call `show`, which prints, and then write the files, even if printing failed.
 
-    If a file goes to standard output, `show` is not called.
+    If one of the files is standard output, `show` is not called.
 
-    Raises BrokenPipeError if the reader of standard output closed it, and UserError if standard
-    output or a file cannot be written.
+    Raises BrokenPipeError if the reader of standard output closed the pipe. Raises UserError if
+    standard output or a file cannot be written.
     """
     lost: OSError | None = None
     try:

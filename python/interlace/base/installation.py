@@ -9,7 +9,7 @@ from typing import Any
 
 
 def build() -> dict[str, Any]:
-    """Return the facts that the build recorded. They are empty if they are missing or damaged."""
+    """Return the facts that the build recorded, or nothing if the record is missing or damaged."""
     file = installed("build.json")
     try:
         return dict(json.loads(file.read_text("utf-8"))) if file is not None else {}
@@ -18,19 +18,19 @@ def build() -> dict[str, Any]:
 
 
 def built() -> str:
-    """Return how the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since
-    ...".
+    """Return how the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."
+    with the reason.
     """
     return str(build().get("built", ""))
 
 
 def built_without_cuda(how: str) -> str:
-    """Return the reason why a package that was built without CUDA has no part for kernels."""
+    """Return a sentence for a package that cannot run kernels: how the package was built."""
     return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 
 def installed(name: str) -> Path | None:
-    """Return the path of a file that the build made or that the sources have, or None.
+    """Return the path of a file that the build made or that is part of the sources, or None.
 
     Built files are next to the compiled modules. In an editable installation, the compiled modules
     and the sources are in different folders.

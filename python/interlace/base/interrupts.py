@@ -1,8 +1,8 @@
 """Remembers Ctrl-C.
 
-Python raises KeyboardInterrupt at any point of the program. A destructor or the callback of a weak
-reference drops the exception, and an import may turn it into an ImportError. This module therefore
-also records the signal, so that no Ctrl-C gets lost.
+Python can raise KeyboardInterrupt at any point of the program. If this point is in a destructor or
+in the callback of a weak reference, Python drops the exception. An import can replace the exception
+by an ImportError. This module therefore also records the signal, so that no Ctrl-C gets lost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _note(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def noted() -> Iterator[None]:
-    """Record Ctrl-C from now on, unless another handler handles or ignores it."""
+    """Record each Ctrl-C while the block runs, unless the program handles or ignores SIGINT."""
     global _noted
     _noted = False
     ours = (
@@ -58,6 +58,6 @@ def seen() -> bool:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if Python may have dropped an earlier KeyboardInterrupt."""
+    """Raise KeyboardInterrupt if Ctrl-C was pressed, because Python may have dropped it before."""
     if _noted:
         raise KeyboardInterrupt

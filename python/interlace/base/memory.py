@@ -12,8 +12,8 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_bytes() -> int:
-    """Return the smallest of the machine's memory, the limits of the control groups, and the
-    ulimit.
+    """Return the memory of the machine, the limit of the control groups or the ulimit, whichever is
+    smallest.
     """
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_cgroup_limits()]
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):

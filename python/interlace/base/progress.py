@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from interlace.base.activities import Activity, shown
 
-FIRST_LINE_S = 30.0  # seconds between two lines if there is no terminal
+FIRST_LINE_S = 30.0  # seconds until the first line, if standard error is not a terminal
 LINES_S = 30.0
 
 
@@ -40,8 +40,8 @@ def say(line: str) -> None:
 def progress(what: str, steps: int, unit: str = "runs") -> Iterator[Steps]:
     """Show a bar with the remaining time on standard error.
 
-    If standard error is not a terminal, print lines instead. `interlace ps` shows the progress,
-    too. The caller must call the yielded function once for each finished step.
+    If standard error is not a terminal, print lines instead of a bar. `interlace ps` also shows the
+    progress. The caller must call the yielded function once for each finished step.
     """
     activity = Activity(what, steps=steps, unit=unit)
     with shown(lambda: activity), _printed(activity) as show:

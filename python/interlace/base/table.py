@@ -1,6 +1,6 @@
 """Prints tables. A terminal shows rules and colours; other outputs get plain aligned text.
 
-The header has the units. kB, MB and GB are 1e3, 1e6 and 1e9 bytes, and ms is 1e-3 s.
+Headers name the units. kB, MB and GB are 1e3, 1e6 and 1e9 bytes, and ms is 1e-3 s.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ BEST = "bold green"  # the style of the fastest row
 class Column(NamedTuple):
     """A column of a table: its name, its unit and its cells.
 
-    The name and the unit are the two lines of the header. `number` says whether the cells are
-    numbers. A column with `wraps` may hold sentences, which break into lines on a narrow terminal.
+    The header has two lines: the name and the unit. `number` says whether the cells are numbers.
+    If `wraps` is set, the cells are sentences, which break into lines on a narrow terminal.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Column(NamedTuple):
 
 
 def scale(values: Iterable[float], units: Sequence[tuple[float, str]]) -> tuple[float, str]:
-    """Return the largest of `units` in which the largest value is at least 1.
+    """Return the largest of `units` in which the largest of `values` is at least 1.
 
     `units` are pairs (size, name) in ascending order.
     """
@@ -56,7 +56,7 @@ SECONDS = ((1e-6, "us"), (1e-3, "ms"), (1.0, "s"))
 def fixed(values: Sequence[float | None], digits: int = 4) -> list[str]:
     """Format the numbers of a column with the same number of decimals.
 
-    The largest number has `digits` digits.
+    The number of decimals is such that the largest number has `digits` digits in all.
     """
     known = [abs(value) for value in values if value is not None and math.isfinite(value)]
     largest = max(known, default=0.0)
@@ -89,10 +89,10 @@ def print_table(
     styles: Sequence[str],
     foot: Sequence[str],
 ) -> None:
-    """Print a table with its headline above it and the notes about all rows below it.
+    """Print a table, with its headline above the table and notes about all rows below it.
 
-    A new section begins at each row where `groups` changes. `styles` are the rows' styles on a
-    terminal.
+    `groups` has a number for each row. A new section begins at each row whose number differs from
+    the row above. `styles` has the style of each row on a terminal.
     """
     cut = [column._replace(cells=[printable(cell) for cell in column.cells]) for column in cut]
     print(printable(head))
@@ -110,7 +110,7 @@ def print_table(
 def plain(cut: Sequence[Column], groups: Sequence[int] = ()) -> str:
     """Return aligned text: two lines of header, and a blank line between sections.
 
-    The columns move closer together if lines are otherwise too long for a page of text.
+    If the lines are longer than PAGE characters, the columns move closer together.
     """
     cells, gaps = sum(column.width for column in cut), len(cut) - 1
     gap = " " if cells + gaps <= PAGE < cells + 2 * gaps else "  "
@@ -131,10 +131,10 @@ def _line(cut: Sequence[Column], cells: Sequence[str], gap: str) -> str:
 
 
 def _blocks(cut: Sequence[Column], width: int) -> list[list[Column]]:
-    """Return the columns in blocks that fit on the terminal. Each block begins with the row's name.
+    """Return the columns in blocks that fit on the terminal.
 
-    If one block cannot hold all columns, the columns of bytes on the wire begin a block of their
-    own.
+    Each block begins with the columns that name the row. If the columns need several blocks, the
+    columns about bytes on the wire begin a new block.
     """
     if _table_width(cut) <= width:
         return [list(cut)]

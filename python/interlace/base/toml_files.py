@@ -13,8 +13,8 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 
 MAX_FILE_BYTES = 1 << 20
-MAX_DEPTH = 100  # tables and lists may nest this deep
-_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # a part of a key
+MAX_DEPTH = 100  # tables and lists may be nested up to this depth
+_PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""  # one part of a dotted key
 _LONG_KEY = re.compile(
     rf"(?:^|[\[{{,])[ \t]*{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{MAX_DEPTH}}}", re.MULTILINE
 )
@@ -47,11 +47,11 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 
 
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
-    """Parse the text. The document may have any `format`. `where` names the file in errors."""
+    """Parse the text without a check of its `format`. `where` names the file in errors."""
     deep = f"{where}: this is not a {what} file: too deeply nested"
     if _LONG_KEY.search(
         text
-    ):  # the memory that tomllib needs grows with the square of the number of parts of a key
+    ):  # tomllib needs memory that grows with the square of the number of parts of a key
         raise UserError(deep)
     try:
         document = tomllib.loads(text)
@@ -74,7 +74,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
 
 
 def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
-    """Return the line with the TOML error, or None if it is unknown."""
+    """Return the number of the line with the TOML error, or None if the line is unknown."""
     line: int | None = getattr(error, "lineno", None)  # the attribute exists from Python 3.14 on
     if line is not None:
         return line
@@ -91,7 +91,7 @@ def _line_of(error: tomllib.TOMLDecodeError, text: str) -> int | None:
 
 
 def _control(value: Any) -> str | None:
-    """Return a key or a text of the document that contains a control character for terminals."""
+    """Return the first key or text of the document with a control character, or None."""
     if isinstance(value, str):
         return None if printable(value) == value else value
     inner = [*value, *value.values()] if isinstance(value, dict) else value

@@ -1,7 +1,7 @@
 """Lets commands take turns on this computer's GPUs, so that they do not disturb each other's
 timing.
 
-The lock is in the first folder that only its user may enter (user_folder.py).
+The lock is a file in the first folder that only this user may enter (user_folder.py).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _told = False
 def turn() -> Iterator[None]:
     """Wait until no other command of this user measures on the GPUs, and take the turn.
 
-    When a process dies, the kernel releases its turn. If no lock can be made, the function does not
-    wait.
+    If a process dies while it has the turn, the operating system releases the turn. If the lock
+    cannot be made, the function does not wait.
     """
     with ExitStack() as held:
         with suppress(OSError):
@@ -37,7 +37,10 @@ def turn() -> Iterator[None]:
 
 
 def _open_lock() -> int:
-    """Open the lock's file in the first folder that belongs to this user alone. Raise OSError."""
+    """Open the file of the lock, in the first folder that belongs to this user alone.
+
+    Raise OSError if the file cannot be opened.
+    """
     for folder in own_folders():
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         with suppress(OSError):
@@ -49,7 +52,10 @@ def _open_lock() -> int:
 
 
 def _acquire(descriptor: int) -> None:
-    """Take the lock, and write the process's number into its file for processes that wait."""
+    """Take the lock, and write the number of this process into the lock's file.
+
+    A process that waits for the lock reads the number.
+    """
     global _told
     end = time.monotonic() + PATIENCE_S
     while True:

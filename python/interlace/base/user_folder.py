@@ -1,4 +1,4 @@
-"""Finds folders that only their user may enter. They hold what one user's processes share.
+"""Finds folders that only their user may enter. Processes of one user share files there.
 
 The folders do not depend on TMPDIR. The candidates are XDG_RUNTIME_DIR, /run/user/UID,
 /tmp/interlace-UID and ~/.cache/interlace. A folder is used only if it belongs to this user alone.
@@ -37,7 +37,7 @@ def own_folders(*, make: bool = True) -> Iterator[int]:
 
 
 def _places() -> Iterator[tuple[Path, bool]]:
-    """Yield each folder, and whether this program may make it."""
+    """Yield each candidate folder, and whether this program may make the folder."""
     user = os.geteuid()
     stated = os.environ.get("XDG_RUNTIME_DIR", "")
     if stated.startswith("/"):
@@ -49,5 +49,5 @@ def _places() -> Iterator[tuple[Path, bool]]:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Return whether a file belongs to this user and nobody else may use it."""
+    """Return whether a file or folder belongs to this user, and no other user may use it."""
     return status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077

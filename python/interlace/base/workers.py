@@ -27,7 +27,7 @@ _LOOK_S = 0.5  # seconds between two checks for a Ctrl-C that Python dropped
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
-    """A process ended without a result. `index` is the index of its piece of work."""
+    """A process ended without a result. `index` is the index of the work that it ran."""
 
     def __init__(self, index: int, exit_code: int | None) -> None:
         self.index = index
@@ -46,10 +46,11 @@ def run_all(
     jobs: int,
     on_start: Callable[[int], None] = lambda _: None,
 ) -> Iterator[tuple[int, Result]]:
-    """Do all work, `jobs` pieces at a time. Yield index and result as pieces end, in any order.
+    """Do all work in processes, `jobs` processes at a time.
 
-    An exception in a piece of work is raised here. If the caller leaves the loop early, even by an
-    exception, all processes are stopped.
+    Yields the index and the result of each piece of work when it ends, so the order varies. If a
+    piece of work raises an exception, this function raises the same exception. If the caller leaves
+    the loop early, even by an exception, all processes are killed.
     """
     context = multiprocessing.get_context("fork")
     running: dict[Connection, tuple[int, BaseProcess]] = {}
@@ -64,8 +65,8 @@ def run_all(
                 process: BaseProcess = context.Process(
                     target=_work, args=(work[index], sender, os.getpid()), daemon=True
                 )
-                # If Ctrl-C came before the child ignores the signal, the child would print a
-                # traceback.
+                # SIGINT is blocked until the child ignores it. Otherwise Ctrl-C could make the
+                # child print a traceback.
                 held = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
                 try:
                     process.start()
@@ -134,8 +135,9 @@ def _work(work: Callable[[], Result], sender: Connection, parent: int) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return the exception if the parent can unpickle it. Otherwise return one with the same
-    message.
+    """Return the exception if the parent can unpickle it.
+
+    Otherwise return another exception with the same message.
     """
     text = "".join(traceback.format_exception(error))
     try:

@@ -34,8 +34,8 @@ def _block_sizes(text: str) -> list[int]:
 
 
 def blocks_command(
-    sizes: Annotated[str, list_option("--sizes", "Sizes of a block.", SIZES)] = SIZES,
-    counts: Annotated[str, list_option("--blocks", "Blocks in each batch.", COUNTS)] = COUNTS,
+    sizes: Annotated[str, list_option("--sizes", "Sizes of one block.", SIZES)] = SIZES,
+    counts: Annotated[str, list_option("--blocks", "Blocks per batch.", COUNTS)] = COUNTS,
     directions: Annotated[
         str, list_option("--directions", "Directions of the copies.", ",".join(DIRECTIONS))
     ] = ",".join(DIRECTIONS),
@@ -45,8 +45,8 @@ def blocks_command(
             "--beside-kernels",
             metavar="LIST",
             help=(
-                "Also measure how much batches slow a kernel down, with each of these limits on a "
-                "batch's thread blocks. 0 means no limit."
+                "Also measure how much batches slow a kernel down. Each number of the list limits "
+                "the thread blocks of a batch. 0 means no limit."
             ),
         ),
     ] = None,
@@ -59,9 +59,9 @@ def blocks_command(
 ) -> None:
     """Compare batches of blocks with the driver's batches, plain copies and PyTorch's gather.
 
-    The blocks lie at random places in 1 GiB of page-locked memory and in 1 GiB of GPU memory.
-    Batches of more than 256 MiB are left out. The methods take turns. The bytes that each method
-    copies are verified.
+    The blocks lie at random places in 1 GiB of page-locked memory and in 1 GiB of GPU memory. The
+    command skips batches of more than 256 MiB. The methods take turns. The command verifies the
+    bytes that each method copies.
     """
     wanted = directions.split(",")
     if not set(wanted) <= set(DIRECTIONS):

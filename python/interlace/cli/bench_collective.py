@@ -1,4 +1,4 @@
-"""`interlace bench collective`: compares collectives that are planned copies with NCCL's."""
+"""`interlace bench collective`: compares collectives made of planned copies with NCCL's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def collective_command(
         typer.Option(
             "--patterns",
             metavar="LIST",
-            help=f"Some of: {','.join(PATTERNS)}.  [default: all that methods and sizes allow]",
+            help=f"Some of: {','.join(PATTERNS)}.  [default: all that the methods and sizes allow]",
         ),
     ] = None,
     gpus: Annotated[
@@ -63,8 +63,9 @@ def collective_command(
 ) -> None:
     """Compare three ways to run a collective: jointly planned copies, plain copies, and NCCL.
 
-    An all-reduce adds float32 numbers and has no plain copies. Methods take turns. The first and
-    the last repeat are verified. Sums are compared with the host's sums in double precision.
+    An all-reduce adds float32 numbers, so plain copies cannot make it. The methods take turns. The
+    command verifies the first and the last repeat. It compares the sums of an all-reduce with sums
+    that the host computes in double precision.
     """
     wanted = list(PATTERNS)
     if patterns is not None:

@@ -36,8 +36,8 @@ DEFAULT_LEAST, DEFAULT_MOST = "64K", "256M"
 DEFAULT_FACTOR = 4
 OSU_WINDOW = 64  # the default of the OSU micro-benchmarks
 METHODS_HELP = (
-    f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, the last one only if "
-    "it is installed]"
+    f"Some of: {','.join(METHODS)}.  [default: {','.join(DEFAULT_METHODS)}, but nccl only if it "
+    "is installed]"
 )
 
 
@@ -67,8 +67,8 @@ def copy_command(
         str | None,
         count_option(
             "--window",
-            "Messages that each pair of GPUs has in flight at a time. Each message has a stream of "
-            "its own; NCCL sends the messages as one group.",
+            "The number of messages that each pair of GPUs has in flight at a time. Each message "
+            "has its own stream. NCCL sends all messages as one group.",
             1,
         ),
     ] = None,
@@ -84,8 +84,8 @@ def copy_command(
         typer.Option(
             "--osu",
             help=(
-                "Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do. The "
-                f"default window is then {OSU_WINDOW}."
+                "Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do. With "
+                f"--osu, the default of --window is {OSU_WINDOW}."
             ),
         ),
     ] = False,
@@ -104,8 +104,8 @@ def copy_command(
 ) -> None:
     """Compare copies over several paths with plain copies and NCCL, on this computer's GPUs.
 
-    NCCL sends and receives only between GPUs. Methods take turns. The bytes of the first and the
-    last repeat are verified.
+    NCCL is measured only for patterns between GPUs. The methods take turns. The command verifies
+    the bytes of the first and the last repeat.
     """
     wanted = None if patterns is None else names_of("--patterns", patterns, PATTERNS, "pattern")
     named = None if methods is None else names_of("--methods", methods, METHODS, "method")

@@ -37,7 +37,7 @@ def load_command(
             "--bytes",
             "-b",
             metavar="SIZE",
-            help=("The largest size of the file. With 16G it has all layers."),
+            help=("The largest size of the file. 16G is enough for all layers of the model."),
         ),
     ] = DEFAULT_BYTES,
     device: Annotated[
@@ -46,8 +46,8 @@ def load_command(
             "--device",
             metavar="NAME",
             help=(
-                "cpu, cuda:0, or several GPUs, each of which gets a share of the file.  [default: "
-                "a GPU, or cpu]"
+                "cpu, cuda:0, or a list of GPUs, each of which loads a share of the file.  "
+                "[default: a GPU if there is one, otherwise cpu]"
             ),
         ),
     ] = None,
@@ -84,7 +84,7 @@ def load_command(
         typer.Option(
             "--slots",
             metavar="N",
-            help="Slots of page-locked memory.  [default: as many as suit the cores]",
+            help="Slots of page-locked memory.  [default: a number that suits the cores]",
         ),
     ] = None,
     slot: Annotated[
@@ -103,11 +103,11 @@ def load_command(
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,
 ) -> None:
-    """Compare interlace with all other installed loaders on a transformer's checkpoint.
+    """Compare interlace with all other installed loaders on a checkpoint of a transformer.
 
-    Each loader runs in a process of its own, and the loaders take turns. The bytes of each loader's
-    first load are verified. A loader that takes three times as long as the fastest loader is
-    measured only once more.
+    Each loader runs in a process of its own, and the loaders take turns. The bytes of the first
+    load of each loader are verified. If a loader takes three times as long as the fastest loader,
+    it is measured only once more.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     request = Request(

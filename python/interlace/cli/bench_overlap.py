@@ -94,7 +94,10 @@ def overlap_command(
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how much of a transfer each mechanism hides beside a kernel of the same length."""
+    """Measure how much of a transfer each mechanism hides.
+
+    A kernel that takes as long as the transfer runs at the same time.
+    """
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
     if peers is not None:

@@ -51,8 +51,8 @@ def park_command(
 ) -> None:
     """Compare interlace.park with a replica of vLLM's sleep mode and with torch_memory_saver.
 
-    The tensors of a transformer leave the GPU and come back. Each method runs in a process of its
-    own. The bytes are verified after the last cycle.
+    Each method moves the tensors of a transformer from the GPU to host memory and back. Each method
+    runs in a process of its own. The command verifies the bytes after the last cycle.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     count = whole("--repeats", repeats, 1) or DEFAULT_REPEATS

@@ -35,9 +35,9 @@ def simulator_command(
     ] = False,
     json_file: ResultsFile = None,
 ) -> None:
-    """Measure how many accesses and remote transactions the simulator handles in a CPU second.
+    """Measure how many accesses and remote transactions the simulator handles per CPU second.
 
-    Each workload has a row.
+    The table has a row for each workload.
     """
     runs = whole("--repeats", repeats, 1) or DEFAULT_REPEATS
     of_each = whole("--threads", threads, 1) or DEFAULT_THREADS

@@ -53,10 +53,10 @@ def updates_command(
 ) -> None:
     """Compare two ways to update random elements of large tables: bins and plain atomics.
 
-    The first way sorts the updates into bins. The command also measures the stages of this way. The
-    updates are those of HPCC's RandomAccess. The table is verified after both methods have run the
-    same updates. For tables in host memory, the other ways are stores and atomics over the link,
-    and updates by the host itself.
+    The bins method sorts the updates into bins first. The command also measures each stage of this
+    method. The updates are those of HPCC's RandomAccess. Both methods run the same updates, and the
+    command then verifies the table. For tables in host memory, the command also measures stores and
+    atomics over the link, and updates by the host itself.
     """
     sizes, host_sizes = _sizes("--tables", tables), _sizes("--host-tables", host_tables)
     if not sizes and not host_sizes:

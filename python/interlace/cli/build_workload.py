@@ -27,9 +27,9 @@ def build_workload_command(
 ) -> None:
     """Compile a workload of your own for the reference node and the simulated node.
 
-    The command writes _NAME.so, which belongs next to the Python file of the workload. It needs g++
-    (or CXX). For GPUs, build with cmake: the function interlace_add_workload() also makes their
-    library.
+    The command writes _NAME.so. Put this file next to the Python file of the workload. The command
+    needs g++, or the compiler that the variable CXX names. For GPUs, build with cmake: the function
+    interlace_add_workload() also makes the library for GPUs.
     """
     if header is None:
         raise UserError("build-workload needs a header: name the file NAME.hpp")

@@ -1,4 +1,4 @@
-"""`interlace calibrate`: compares a simulated machine with the measured one."""
+"""`interlace calibrate`: compares a simulated machine with measurements of the real machine."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def calibrate_command(
         typer.Option(
             "--workloads",
             help=(
-                "Compare the times of whole workloads on one GPU instead of rows. --measured and "
-                "--save-measured then name files of measured workloads."
+                "Compare the times of whole workloads on one GPU. With this option, the files of "
+                "--measured and --save-measured hold measured workloads instead of rows."
             ),
         ),
     ] = False,
@@ -62,7 +62,7 @@ def calibrate_command(
 ) -> None:
     """Compare a simulated machine with measured rows, and print the errors by family.
 
-    Rows of host memory are predictions of the planner. Rows of kernels and copies are simulated.
+    The planner predicts the rows of host memory. The simulator runs the rows of kernels and copies.
     """
     described = load_machine(machine)
     if workloads:

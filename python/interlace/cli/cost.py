@@ -35,8 +35,9 @@ def cost_command(
         json_option("the output as JSON"),
     ] = None,
 ) -> None:
-    """Print how much storage in a GPU the simulated mechanisms' queues need, compared with its
-    caches.
+    """Print how much storage in a GPU the queues of the simulated mechanisms need.
+
+    The table compares this storage with the GPU's caches.
     """
     if machine is None:
         raise UserError("cost needs a machine: a shipped one by name, or a .toml file")

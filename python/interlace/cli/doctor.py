@@ -22,11 +22,11 @@ def doctor_command(
         typer.Option("--json", metavar="FILE", help="Write the findings as JSON."),
     ] = None,
 ) -> None:
-    """Say what Interlace can do on this machine, feature by feature, and why some do not work.
+    """Say which features of Interlace work on this machine, and why the other features do not.
 
     The command needs no GPU, and ends after 15 seconds even if a driver hangs. The exit code is 1
-    if something is broken. A feature is broken if it is installed but does not work. A missing
-    feature is not broken.
+    if a feature is broken. A feature is broken if it is installed but does not work. A feature that
+    is not installed is missing, not broken.
     """
     if json_file is not None:
         check_writable(json_file, "--json")

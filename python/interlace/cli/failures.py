@@ -27,6 +27,6 @@ def warn(sentence: str) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line to standard error. Ignores errors of standard error."""
+    """Print a line to standard error. Do nothing if standard error cannot be written."""
     with contextlib.suppress(OSError):
         typer.echo(printable(line), err=True)

@@ -1,4 +1,4 @@
-"""`interlace locality`: counts remote loads of programs on shared pages."""
+"""`interlace locality`: counts the remote loads of programs that share pages between GPUs."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def locality_command(
         typer.Option(
             "--times", metavar="N",
             help=(
-                "Factors on the sizes of inputs. 1 gives the inputs of MGPUSim, and our inputs for "
-                "other programs; 4 gives inputs that are four times as large."
+                "Factors by which inputs grow. 1 gives the inputs of MGPUSim where MGPUSim has the "
+                "program. 4 gives inputs that are four times as large."
             ),
         ),
     ] = "1",
@@ -50,8 +50,8 @@ def locality_command(
         str | None,
         typer.Option(
             "--pages", metavar="HOW",
-            help="Where pages lie: round-robin, contiguous, on a GPU such as gpu0, or own (where "
-            "each array asks for).  "
+            help="Where pages lie: round-robin, contiguous, on one GPU such as gpu0, or own (each "
+            "array has its own placement).  "
             "[default: own; gpu0 if pages move]",
         ),
     ] = None,
@@ -67,7 +67,7 @@ def locality_command(
                 "How remote loads are handled: direct, page-migration, griffin, bypass, "
                 "fine-grained, coalesced, rdma-cache, dualopt, dualopt-adaptive or dualopt-pages. "
                 "finepack packs stores; dualopt-finepack also handles loads as dualopt does. "
-                "finepack and dualopt-finepack need packets that hold more than a line."
+                "finepack and dualopt-finepack need packets that hold more than one cache line."
             ),
         ),
     ] = DIRECT,
@@ -82,9 +82,9 @@ def locality_command(
         Path | None, json_option("the output as JSON")
     ] = None,
 ) -> None:  # fmt: skip
-    """Print how many loads of programs on shared pages are remote.
+    """Count the remote loads of programs whose GPUs share pages.
 
-    Also print how much of each line these loads use.
+    The table also says how many bytes of each cache line the remote loads use.
     """
     wanted = list(dict.fromkeys(programs or unified.PROGRAMS))
     for name in wanted:

@@ -1,7 +1,7 @@
 """The command `interlace`.
 
 Exit codes: 0 for success; 1 if the work failed (a wrong result, a failed device); 2 for input that
-cannot be used; 130 after Ctrl-C. A command imports slow modules only when it needs them.
+cannot be used; 130 after Ctrl-C. Each command imports slow modules only when it needs them.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from interlace.cli.failures import warn
 READER_LEFT = 141  # 128 + SIGPIPE
 
 
-# the message of typer for an unknown command of a group
+# the message that typer prints if a group has no command of this name
 _NO_COMMAND = re.compile(r"No such command '(.*?)'\.")
 
 
 class Command(NamedTuple):
-    """A command: its line in the list, and where its function or its subcommands are."""
+    """A command: its line in the list of commands, and the place of its function or subcommands."""
 
     module: str
     function: str
@@ -44,7 +44,7 @@ COMMANDS = {
     "study": Command(
         "interlace.cli.study",
         "study_command",
-        "Run a workload by every mechanism, and compare them.",
+        "Run a workload with each mechanism, and compare the times.",
     ),
     "sweep": Command(
         "interlace.cli.sweep",
@@ -69,7 +69,7 @@ COMMANDS = {
     "reproduce": Command(
         "interlace.cli.reproduce",
         "reproduce_command",
-        "Compare a paper's figures with ours.",
+        "Compare a paper's figures with Interlace's.",
     ),
     "plan": Command(
         "interlace.cli.plan",
@@ -84,7 +84,7 @@ COMMANDS = {
     "config": Command(
         "interlace.cli.config",
         "config_command",
-        "List environment variables, and what compilers need.",
+        "List environment variables, and flags for compilers.",
     ),
     "doctor": Command(
         "interlace.cli.doctor",
@@ -94,7 +94,7 @@ COMMANDS = {
     "ps": Command(
         "interlace.cli.ps",
         "ps_command",
-        "Say what your processes do, and what they wait for.",
+        "Show what your processes do, and what they wait for.",
     ),
     "locality": Command(
         "interlace.cli.locality",
@@ -109,7 +109,7 @@ COMMANDS = {
     "trace": Command(
         "interlace.cli.trace",
         "COMMANDS",
-        "Record, convert, look at and replay streams of accesses.",
+        "Record, convert, describe and replay traces of accesses.",
     ),
     "build-workload": Command(
         "interlace.cli.build_workload",
@@ -124,7 +124,7 @@ COMMANDS = {
 }
 
 
-# If a second word is in this table, it selects another command.
+# Some commands have variants. The second word of the command line selects the variant.
 VARIANTS = {
     ("tune", "copy"): Command(
         "interlace.cli.tune_copy",
@@ -140,7 +140,7 @@ VARIANTS = {
 
 
 class _Stopped(Exception):  # noqa: N818
-    """This exception ends a command early, with this exit code."""
+    """Ends a command early, with an exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -153,7 +153,7 @@ def commands() -> dict[str, Command]:
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Handles errors and help that typer would otherwise print in its own way."""
+    """Handle errors and help here, because typer would print them in its own way."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -191,7 +191,7 @@ def _group(functions: Mapping[str, Callable[..., Any]]) -> typer.Typer:
 
 
 def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
-    """Return the commands. Load only the requested command, or its variant."""
+    """Return the app. Load only the requested command, or the requested variant of it."""
     app = _typer()
 
     @app.callback(invoke_without_command=True)
@@ -265,8 +265,7 @@ def run(arguments: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):  # errors of typer's parser have this method
             raise
         return _complain(_usage_sentence(error))
-    # Typer's own exit prints nothing. Its code can also be the code of a program under `interlace
-    # run`.
+    # Typer's own exit prints nothing. The code can also come from a program under `interlace run`.
     if code == interrupts.INTERRUPTED and interrupts.seen():
         return _stop(interrupts.INTERRUPTED)
     return code if isinstance(code, int) else 0
@@ -279,7 +278,7 @@ def _complain(sentence: str) -> int:
 
 
 def _fail(error: OSError | MemoryError) -> int:
-    """End the command after an error of the system that no other code handles."""
+    """End the command after an error of the system that no other code has handled."""
     warn("no memory is left" if isinstance(error, MemoryError) else f"{error}")
     _leave_output()
     return 1
@@ -293,16 +292,16 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """Return why standard output cannot be written, if `error` says so.
+    """Return the error of standard output if `error` is one, and None otherwise.
 
-    Typer prints help unbuffered, so such an error can come from anywhere.
+    Typer prints help without a buffer, so any line of a command can cause such an error.
     """
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)
 
 
 def _unwritten() -> OSError | None:
-    """Return why standard output cannot take the printed text, or None."""
+    """Return the error if standard output cannot take the printed text, or None."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -322,10 +321,10 @@ def _leave_output() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Open each closed descriptor from 0 to 2.
+    """Open each of the descriptors 0 to 2 that is closed.
 
-    Otherwise the next opened file would get one of these numbers. Text that is printed to a closed
-    stream is dropped.
+    Otherwise the next opened file would get one of these numbers. Text that is printed to a stream
+    that was closed is dropped.
     """
     for number in range(3):
         try:
@@ -342,7 +341,7 @@ def main() -> None:
     """Run the command line. This function is the entry point."""
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # the locale may lack a character of a file name
+        if isinstance(stream, io.TextIOWrapper):  # the locale can lack characters of a file name
             stream.reconfigure(errors="replace")
     sys.exit(run(sys.argv[1:]))
 

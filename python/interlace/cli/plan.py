@@ -36,12 +36,12 @@ def plan_command(
     ] = None,
     ring: Annotated[
         str | None,
-        typer.Option("--ring", metavar="SIZE", help="A message from each GPU to the next one."),
+        typer.Option("--ring", metavar="SIZE", help="Plan a message from each GPU to the next."),
     ] = None,
     all_to_all: Annotated[
         str | None,
         typer.Option(
-            "--all-to-all", metavar="SIZE", help="A message from each GPU to each other GPU."
+            "--all-to-all", metavar="SIZE", help="Plan a message from each GPU to every other GPU."
         ),
     ] = None,
     machine: Annotated[
@@ -63,7 +63,7 @@ def plan_command(
     chunks: Annotated[
         str | None,
         typer.Option(
-            "--chunks", metavar="N", help="Chunks of a staged path.  [default: the fastest number]"
+            "--chunks", metavar="N", help="Chunks per staged path.  [default: the fastest number]"
         ),
     ] = None,
     dealing: Annotated[
@@ -71,8 +71,8 @@ def plan_command(
         typer.Option(
             "--dealing",
             metavar="HOW",
-            help="How the chunks are distributed over the paths: by-share (each "
-            "path carries one contiguous part) or round-robin.",
+            help="How the chunks are distributed over the paths. by-share: each path carries one "
+            "contiguous part. round-robin: the paths take turns.",
         ),
     ] = "by-share",
     staging: Annotated[
@@ -80,7 +80,7 @@ def plan_command(
         typer.Option(
             "--staging",
             metavar="SIZE",
-            help="Upper limit on the staging memory of a message.  [default: 64M]",
+            help="Upper limit on the staging memory for one message.  [default: 64M]",
         ),
     ] = None,
     traffic: Annotated[
@@ -88,13 +88,13 @@ def plan_command(
         typer.Option(
             "--traffic",
             metavar="STOPS",
-            help="Another transfer in flight, such as gpu1:host:gpu0; repeatable.",
+            help="Another transfer that is in flight, such as gpu1:host:gpu0; repeatable.",
         ),
     ] = None,
     simulated: Annotated[
         bool,
         typer.Option(
-            "--simulate", help="Also run the plan on the simulated machine, by streams and graphs."
+            "--simulate", help="Also simulate the plan, once with streams and once with graphs."
         ),
     ] = False,
     json_file: Annotated[
@@ -102,7 +102,7 @@ def plan_command(
         json_option("the plan as JSON"),
     ] = None,
 ) -> None:
-    """Plan messages over all paths that help, and print why each path is used or not."""
+    """Plan messages over all paths that help, and print why each path is used or unused."""
     if json_file is not None:
         check_writable(json_file, "--json")
     count = options.whole("--chunks", chunks, 1) or 0

@@ -1,4 +1,4 @@
-"""`interlace ps`: says what this user's processes do, and what they wait for."""
+"""`interlace ps`: shows what this user's processes do, and what they wait for."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from interlace.cli.shared_options import json_option
 def ps_command(
     json_file: Annotated[Path | None, json_option("the answers as JSON")] = None,
 ) -> None:
-    """Say what your processes do on this computer, and what they wait for.
+    """Show what your processes on this computer do, and what they wait for.
 
-    The command lists commands of Interlace, programs under `interlace run`, and groups of regions.
-    For each process it says when the process began, how many steps are done, when the last step
+    The list has commands of Interlace, programs under `interlace run`, and groups of regions. For
+    each process, the list shows when its work began, how many steps are done, when the last step
     ended, and which process it waits for. Run the command in any terminal of the same user. A
-    process that gets SIGQUIT (kill -QUIT, or Ctrl-backslash) prints the same about itself and
+    process that gets SIGQUIT (kill -QUIT, or Ctrl-backslash) prints its own part of the list and
     continues.
     """
     if json_file is not None:

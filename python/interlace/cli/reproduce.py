@@ -1,4 +1,4 @@
-"""`interlace reproduce`: compares a paper's published figures with ours."""
+"""`interlace reproduce`: compares a paper's published figures with Interlace's figures."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ def reproduce_command(
         json_option("all figures and runs"),
     ] = None,
 ) -> None:
-    """Make the runs of a paper's figures, and print each published figure beside ours.
+    """Make the runs for a paper's figures, and print each published figure beside Interlace's.
 
-    The runs are simulated on the paper's machines. If this computer has GPUs, they are also
-    measured. Every result is verified first. A wrong result ends the command with exit code 1.
+    The simulator runs the paper's machines. If this computer has GPUs, the command also measures
+    the workloads on them. Every result is verified before its figure is printed. A wrong result
+    ends the command with exit code 1.
     """
     if paper is None:
         raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")

@@ -1,7 +1,7 @@
 """`interlace run`: runs an unchanged program.
 
-The program's copies take several paths if this is faster. The program runs in the foreground. The
-dynamic linker loads libinterlace_preload.so before the program's own libraries.
+The program's copies take several paths if this is faster. `interlace run` waits for the program to
+end. The dynamic linker loads libinterlace_preload.so before the program's own libraries.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def run_command(
         typer.Option(
             "--report",
             help=(
-                "List the places in the program that copy, the time that each place loses, and "
-                "what to change there."
+                "List the places in the program that copy, the time that is lost at each place, "
+                "and what to change there."
             ),
         ),
     ] = False,
@@ -50,7 +50,7 @@ def run_command(
         typer.Option(
             "--timeline",
             metavar="FILE",
-            help="Write a timeline of the calls that copy, for ui.perfetto.dev.",
+            help="Write a timeline of the calls that copy; open it in ui.perfetto.dev.",
         ),
     ] = None,
 ) -> int:

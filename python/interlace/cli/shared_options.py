@@ -31,7 +31,7 @@ def count_option(name: str, what: str, default: int, *short: str) -> Any:
 
 
 def json_option(what: str) -> Any:
-    """Return an option --json, whose help says that it writes `what`."""
+    """Return an option --json. Its help says that the option writes `what` to a file."""
     return typer.Option("--json", metavar="FILE", help=f"Write {what}; - is standard output.")
 
 
@@ -44,7 +44,7 @@ SimulatedMachine = Annotated[
         "--machine",
         "-m",
         metavar="NAME|FILE",
-        help="Simulate this machine: a shipped one or a .toml file.  [default: the real GPUs]",
+        help="Simulate this machine: a shipped machine or a .toml file.  [default: the real GPUs]",
     ),
 ]
 Jobs = Annotated[
@@ -54,8 +54,8 @@ Jobs = Annotated[
         "-j",
         metavar="N",
         help=(
-            "Cores for simulations. Each simulation uses one core, or more if there are few "
-            "simulations.  [default: all]"
+            "Cores for simulations. Each simulation uses one core, or several cores if there are "
+            "fewer simulations than cores.  [default: all]"
         ),
     ),
 ]
@@ -87,7 +87,7 @@ def result_texts(
     html_file: Path | None,
     page: Callable[[Results], str],
 ) -> dict[Path, Callable[[], str]]:
-    """Return the texts of the files that the options ask for."""
+    """Return a function for the text of each file that the options ask for."""
     texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
         texts[json_file] = partial(json_text, results)
@@ -97,7 +97,7 @@ def result_texts(
 
 
 def known_workload(command: str, name: str | None) -> str:
-    """Return the command's workload. Raises UserError if it is missing or unknown."""
+    """Return `name` if it is a workload. Raise UserError if it is missing or unknown."""
     if name is None:
         raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
     check_workload(name)
@@ -105,7 +105,7 @@ def known_workload(command: str, name: str | None) -> str:
 
 
 def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
-    """Raise UserError if the user gave an option that only measured runs have."""
+    """Raise UserError if the user gave an option that is only for runs on real GPUs."""
     for option, value in given.items():
         if value is not None:
             raise UserError(

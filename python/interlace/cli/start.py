@@ -1,10 +1,11 @@
 """The entry point. Ctrl-C ends the command with one line, even while modules are being loaded.
 
-This module and its packages import only modules that Python has already loaded. So `main` answers
-Ctrl-C as soon as Python has started. Before that, Python itself prints a traceback. The module
-`signal` would take longer to load than all of this module, because it imports `enum`.
+This module and its packages import only modules that Python has already loaded. Therefore `main`
+handles Ctrl-C from the moment when Python has started. Before that moment, Python itself prints a
+traceback. The module does not import `signal`: importing `signal` takes longer than loading this
+module, because `signal` imports `enum`.
 
-If packages that the command line needs are missing, `interlace doctor` still says which.
+If packages that the command line needs are missing, `interlace doctor` still says which ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import _signal  # type: ignore[import-not-found]  # built into Python; `signal` 
 import os
 import sys
 
-INTERRUPTED = 130  # the same as in interlace.base.interrupts, which takes long to import
+INTERRUPTED = 130  # as in interlace.base.interrupts, which would take long to import here
 
 
 def _end(number: int, frame: object) -> None:  # noqa: ARG001

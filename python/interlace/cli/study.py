@@ -1,4 +1,4 @@
-"""`interlace study`: runs a workload by every mechanism, on several numbers of GPUs."""
+"""`interlace study`: runs a workload with every mechanism, on several numbers of GPUs."""
 
 from __future__ import annotations
 
@@ -65,9 +65,9 @@ def study_command(
         typer.Option(
             "--share-gpu",
             help=(
-                "Real GPUs: let several devices share a GPU if --gpus asks for more GPUs than "
-                "there are. Results are verified as always, but the times are those of a shared "
-                "GPU."
+                "Real GPUs: let several devices share one GPU if --gpus asks for more devices than "
+                "there are GPUs. Results are verified as always. The times are those of GPUs that "
+                "several devices share."
             ),
         ),
     ] = False,
@@ -125,7 +125,8 @@ def study_command(
         ),
     ] = None,
     no_profile: Annotated[
-        bool, typer.Option("--no-profile", help="Ignore profiles; try several configurations.")
+        bool,
+        typer.Option("--no-profile", help="Ignore profiles; try several configurations instead."),
     ] = False,
     whole_run: Annotated[
         bool,
@@ -133,8 +134,8 @@ def study_command(
             "--whole",
             help=(
                 "Simulated: simulate every iteration. By default, an iteration that repeats "
-                "earlier iterations is computed but not simulated. It then takes as long as the "
-                "two iterations before it."
+                "earlier iterations is computed but not simulated. Its time is taken from the two "
+                "iterations before it."
             ),
         ),
     ] = False,
@@ -145,28 +146,28 @@ def study_command(
         typer.Option(
             "--inside",
             help=(
-                "Simulated: also print the traffic between GPUs, and how busy links and GPUs are. "
-                "The file of --json has the same data."
+                "Simulated: also print the traffic between GPUs, and the utilization of links and "
+                "GPUs. The file of --json has the same data."
             ),
         ),
     ] = False,
     html_file: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="Write a page with charts; it works offline."),
+        typer.Option("--html", metavar="FILE", help="Write a page with charts for offline use."),
     ] = None,
     timeline_file: Annotated[
         Path | None,
         typer.Option(
             "--timeline",
             metavar="FILE",
-            help="Write a Chrome trace of the rows with the most GPUs, for ui.perfetto.dev.",
+            help="Write a Chrome trace of the rows with the most GPUs; open it in ui.perfetto.dev.",
         ),
     ] = None,
 ) -> None:
-    """Run a workload by every mechanism, and compare them.
+    """Run a workload with every mechanism, and compare the mechanisms.
 
-    Prints a table with a row for each mechanism and number of GPUs. Every result is verified first.
-    A wrong result ends the study with exit code 1.
+    The table has a row for each mechanism and number of GPUs. Every result is verified before its
+    row is printed. A wrong result ends the study with exit code 1.
     """
     # All checks of the command line come before the slow steps.
     workload = known_workload("study", workload)
@@ -230,7 +231,7 @@ def study_command(
             sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
-        # --inside shows only the iterations that are simulated
+        # --inside shows only iterations that are simulated, so no iteration may be skipped
         node = SimulatedNode(load_core(), machine, at_once, whole=whole_run or show_inside)
     with failure_ends():
         study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)

@@ -29,8 +29,8 @@ def sweep_command(
             "--runs",
             metavar="FILE",
             help=(
-                "Keep finished runs in this file, and do not repeat runs that the file has.  "
-                "[default: FILE.runs.jsonl in this folder]"
+                "Keep finished runs in this file. Runs that are already in the file are not "
+                "repeated.  [default: FILE.runs.jsonl in this folder]"
             ),
         ),
     ] = None,
@@ -40,7 +40,7 @@ def sweep_command(
         typer.Option(
             "--scheduler",
             metavar="ADDRESS",
-            help="Run on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786.",
+            help="Make the runs on workers of this Dask scheduler, such as tcp://10.0.0.1:8786.",
         ),
     ] = None,
     json_file: ResultsFile = None,
@@ -51,8 +51,8 @@ def sweep_command(
 ) -> None:
     """Run a workload on every machine of a design space.
 
-    Finished runs are kept, so the same command resumes a stopped sweep. After you change the file,
-    the command makes only the runs that changed.
+    Finished runs are kept, so the same command continues a sweep that was stopped. If you change
+    the file, the command makes only the runs that your change affects.
     """
     if file is None:
         raise UserError("sweep needs a file that describes the design space, FILE.toml")

@@ -38,7 +38,7 @@ def topo_command(
             metavar="FILE.hpp",
             help=(
                 "Write a C++ header with a function that returns the machine. The function has the "
-                "name of the file."
+                "name of the header without .hpp."
             ),
         ),
     ] = None,
@@ -47,7 +47,7 @@ def topo_command(
         json_option("the output as JSON"),
     ] = None,
 ) -> None:
-    """Draw a described machine, or discover this computer."""
+    """Draw a described machine. Without a name, discover and draw this computer."""
     if measure and machine is not None:
         raise UserError("--measure measures this computer; leave out the machine's name")
     if header is not None and not re.fullmatch(r"[a-z_]\w*\.hpp", header.name, re.ASCII):
@@ -57,7 +57,7 @@ def topo_command(
         )
     check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    # --save may name the file that the machine was read from
+    # --save may overwrite the file from which the machine was read
     check_outputs({"--header": header, "--json": json_file}, {"MACHINE": described})
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None

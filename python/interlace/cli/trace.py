@@ -99,7 +99,7 @@ def info(
     component: ComponentOption = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Describe a trace: accesses by kind and GPU, remote accesses, locality, store sizes."""
+    """Describe a trace: accesses by kind and by GPU, remote accesses, locality, store sizes."""
     path = _existing("info", file)
     said = Foreign(map_file, gpus, format_, component)
     files.check_outputs({"--json": json_file}, {"FILE": path, "--map": map_file})
@@ -125,7 +125,7 @@ def convert(
     component: ComponentOption = None,
     json_file: ResultsFile = None,
 ) -> None:
-    """Convert a trace of Accel-Sim, NVBit's mem_trace or MGPUSim into a file of Interlace."""
+    """Convert a trace of Accel-Sim, NVBit's mem_trace or MGPUSim into Interlace's format."""
     path = _existing("convert", file)
     if out is None:
         raise UserError("trace convert needs two files: the file to read and the file to write")

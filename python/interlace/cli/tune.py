@@ -83,7 +83,7 @@ def tune_command(
             metavar="LIST",
             help=(
                 f"Some of: {','.join(TUNED)}, and on simulated machines also "
-                f"{','.join(TUNED_SIMULATED)}; {' and '.join(CONTROLS)} are always measured.  "
+                f"{','.join(TUNED_SIMULATED)}. {' and '.join(CONTROLS)} are always measured.  "
                 "[default: all]"
             ),
         ),
@@ -120,7 +120,7 @@ def tune_command(
         str | None,
         count_option(
             "--repeats",
-            ("Real GPUs: how many samples a candidate gets in each round."),
+            ("Real GPUs: samples of each candidate in each round."),
             DEFAULT_REPEATS,
         ),
     ] = None,
@@ -132,16 +132,16 @@ def tune_command(
     explained: Annotated[
         Path | None,
         typer.Option(
-            "--explain", metavar="PROFILE", help="Print why a profile picks its mechanism, and end."
+            "--explain", metavar="PROFILE", help="Only print why a profile picks its mechanism."
         ),
     ] = None,
 ) -> None:
     """Find a workload's fastest mechanism and parameters, and keep them for later runs.
 
-    Candidates are eliminated step by step, from a coarse grid to a fine one. The mechanisms
-    bulk-copy and split are never eliminated. The faster of these two is picked unless another
-    candidate beats it. Every result is verified. `interlace tune copy` tunes copies and has options
-    of its own.
+    The search eliminates candidates step by step, from a coarse grid to a fine one. The search
+    never eliminates the mechanisms bulk-copy and split. The search picks the faster of these two
+    unless another candidate is faster than both. Every result is verified. `interlace tune copy`
+    tunes copies instead, and has its own options.
     """
     if explained is not None:
         if workload is not None:

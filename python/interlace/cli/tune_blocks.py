@@ -1,4 +1,4 @@
-"""`interlace tune blocks`: measures the fastest way to move batches of blocks of each size."""
+"""`interlace tune blocks`: finds the fastest way to move batches of blocks, for each block size."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def tune_blocks_command(
 ) -> None:
     """Measure the ways to move batches of blocks on GPU 0, and save the result for later batches.
 
-    The ways are one kernel, one batch call of the driver, and plain copies. A later batch takes the
-    way with the shortest predicted time. Without a profile, the predictions come from measurements
-    of an H200.
+    There are three ways: one kernel, one batch call of the driver, and plain copies. A later batch
+    takes the way with the shortest predicted time. Without a profile, the predictions come from
+    measurements of an H200.
     """
     count = whole("--repeats", repeats, 1) or REPEATS
     if out is not None:

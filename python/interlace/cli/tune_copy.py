@@ -1,4 +1,4 @@
-"""`interlace tune copy`: measures the fastest way to copy messages of each size."""
+"""`interlace tune copy`: finds the fastest way to copy messages, for each message size."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def tune_copy_command(
     repeats: Annotated[
         str | None,
         count_option(
-            "--repeats", "How many samples a candidate gets in each round.", DEFAULT_REPEATS, "-n"
+            "--repeats", "Samples of each candidate in each round.", DEFAULT_REPEATS, "-n"
         ),
     ] = None,
     warmup: Annotated[
         str | None,
-        count_option("--warmup", "Unmeasured copies in each round.", DEFAULT_WARMUP, "-w"),
+        count_option("--warmup", "Unmeasured copies before each round.", DEFAULT_WARMUP, "-w"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -55,9 +55,10 @@ def tune_copy_command(
 ) -> None:
     """Measure the fastest way to copy on this machine, and save it for all later copies.
 
-    For each direction and size, the command measures one plain copy and copies over several paths:
-    through other GPUs, the host or both, on streams and in graphs, with several numbers of chunks.
-    All bytes are verified. Later copies in a direction that you leave out are plain copies.
+    For each direction and size, the command measures one plain copy, and copies over several paths:
+    through other GPUs, through the host, or through both. Each of these copies runs on streams and
+    as a graph, with several numbers of chunks. All bytes are verified. If you leave a direction
+    out, later copies in this direction are plain copies.
     """
     wanted = names_of("--directions", directions, tuple(PAIRS), "direction")
     sizes = sizes_between(begin, end, factor, DEFAULT_FACTOR)

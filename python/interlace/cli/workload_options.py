@@ -14,8 +14,9 @@ from interlace.model.options import number, whole
 from interlace.workloads import WORKLOADS, options_of_all
 from interlace.workloads.options import Taken, option_of
 
-# Commands receive this function instead of the options. It returns the options that the user gave,
-# by field name. It raises UserError if a value is not a number.
+# Commands receive a function of this type instead of the values of the options. The function
+# returns the values that the user gave, by field name. It raises UserError if a value is not a
+# number.
 ReadInputs = Callable[[], Mapping[str, Any]]
 
 
@@ -50,7 +51,8 @@ def _read(values: Mapping[str, Any]) -> dict[str, Any]:
 def takes_inputs(command: Callable[..., None]) -> Callable[..., None]:
     """Replace a command's parameter `inputs` by the options of all workloads.
 
-    The command receives a ReadInputs, so that it can check other options first.
+    The command receives a ReadInputs and calls it later, so the command can check its other options
+    first.
     """
     options = {name: _parameter(name, taken) for name, taken in options_of_all().items()}
     hints = get_type_hints(command, include_extras=True)

@@ -1,7 +1,7 @@
 """Computes AES-256 of many blocks from its definition (FIPS 197), as the reference of `aes`.
 
-Bytes are elements of GF(2^8). This module multiplies bytes by adding their logarithms. The
-program's kernel multiplies by doubling and adding.
+Bytes are elements of the field GF(2^8). This module multiplies two bytes by adding their
+logarithms. The kernel of `aes` multiplies in another way, by doubling and adding.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def _product(one: int, other: int) -> int:
 
 
 def _substitution(value: int) -> int:
-    """Return the substitution table of section 5.1.1.
+    """Return an entry of the substitution table of section 5.1.1.
 
-    Take the inverse of the byte. Then add bits i + 4 to i + 7 and a constant to each bit i.
+    Take the inverse of the byte `value`. To each bit i, add the bits i + 4 to i + 7 of the inverse
+    and bit i of a constant.
     """
     inverse = POWERS[-LOGARITHMS[value] % 255] if value else 0
     bits = [inverse >> i & 1 for i in range(8)]

@@ -1,7 +1,8 @@
 """Generates graphs that resemble published graphs.
 
-The published graphs come from DNA electrophoresis, a web crawl and random points. Random numbers
-are the upper bits of PCG64's output for the seed, so a graph is the same on every computer.
+The published graphs come from DNA electrophoresis, from a web crawl and from random points. All
+random numbers are the upper bits of PCG64's output for the seed. A graph is therefore the same on
+every computer.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 def cage(rows: int) -> Graph:
     """Return a graph like the cage graphs of DNA electrophoresis.
 
-    Van Heukelum, Barkema and Bisseling described the cage model in 2002. A chain of links moves:
-    kinks hop along the chain, and the end of the chain changes. The matrix of the moves between the
-    chain's states is structurally symmetric and has a diagonal. Its rows have nearly equal lengths.
-    The length grows with the logarithm of the number of rows: cage10 has 11,397 rows of 13 entries,
-    cage12 has 130,228 rows of 16, and cage14 has 1,505,785 rows of 18. Here a state is a string of
-    three symbols, and row i stands for the i-th string. A move exchanges two unequal symbols that
-    are adjacent or have one symbol between them, or changes the last symbol. Edges therefore span
-    powers of three, as bands that repeat at every scale.
+    Van Heukelum, Barkema and Bisseling described the cage model in 2002. In this model, a chain of
+    links moves: kinks hop along the chain, and the end of the chain changes. The matrix of the
+    moves between the chain's states is structurally symmetric and has a diagonal. The rows of the
+    matrix have nearly equal lengths, which grow with the logarithm of the number of rows: cage10
+    has 11,397 rows of 13 entries, cage12 has 130,228 rows of 16, and cage14 has 1,505,785 rows of
+    18. In this function, a state is a string of three symbols, and row i stands for the i-th
+    string. A move changes the last symbol, or exchanges two unequal symbols that are adjacent or
+    have one symbol between them. The edges therefore form bands at distances of powers of three.
 
     Raises UserError for fewer than 8 rows, or for more rows than fit in memory.
     """
@@ -75,12 +76,15 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     """Return a graph like a web crawl whose pages are sorted by address.
 
     The pages of a host are consecutive, and the sizes of hosts follow a power law. A quarter of the
-    pages have no links. Each other page draws a log-normal number of links, 30 on average;
-    duplicate links count once. One link in five goes to a nearby page. The logarithm of the
-    distance is uniform: 2 to 4 pages are as frequent as 20 to 40 pages. Three links in four go to
-    one of the first pages of a folder that contains the page. Folders are aligned blocks of 64
-    pages, 128, and so on up to the host, so the first pages of large folders are popular. One link
-    in twenty goes to a popular page of any host.
+    pages have no links. Each other page draws a log-normal number of links, 30 on average.
+    Duplicate links count once. The targets of links are:
+
+    - one link in five: a nearby page. The logarithm of the distance is uniform, so 2 to 4 pages are
+      as frequent as 20 to 40 pages.
+    - three links in four: one of the first pages of a folder that contains the page. Folders are
+      aligned blocks of 64 pages, 128 pages, and so on up to the host, so the first pages of large
+      folders are popular.
+    - one link in twenty: a popular page of any host.
 
     Raises UserError for fewer than 8 pages, a negative seed, or more pages than fit in memory.
     """
@@ -103,8 +107,7 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     first, size = starts[host[source]], sizes[host[source]]
     kind, scale, place = (draw(source.size) for _ in range(3))
 
-    # The distance is from 1 to the host's size, in either direction. Each doubling of the distance
-    # is equally frequent.
+    # The distance is from 1 to the host's size, in either direction. Its logarithm is uniform.
     away = (size**scale).astype(np.int64) * np.where(place < 0.5, -1, 1)
     near = first + (source - first + away) % size
     least = np.minimum(6, np.log2(size))
@@ -124,10 +127,10 @@ def crawl(pages: int, seed: int = 1) -> Graph:
 def rgg(vertices: int, seed: int = 1) -> Graph:
     """Return a random geometric graph like rgg_n_2_* of the tenth DIMACS challenge.
 
-    Vertices are random points of a square. Two points that are nearer than 0.55 sqrt(ln n / n) have
-    edges in both directions. Each point has 0.95 ln n edges on average, just enough to connect the
-    graph. Vertices are numbered along the strips of the square, so nearly all edges are in a narrow
-    band of the matrix.
+    Vertices are random points of a square. Two points have edges in both directions if their
+    distance is less than 0.55 sqrt(ln n / n). A vertex has 0.95 ln n edges on average, which is
+    just enough to connect the graph. Vertices are numbered strip by strip of the square, so nearly
+    all edges are in a narrow band of the matrix.
 
     Raises UserError for fewer than 8 vertices, a negative seed, or more vertices than fit in
     memory.
@@ -148,7 +151,7 @@ class Model(NamedTuple):
     """A kind of graph: its name and its generator."""
 
     make: Callable[[int, int], Graph]  # the function that makes a graph from a size and a seed
-    source: str  # the name of the graph's data
+    source: str  # a phrase that says which data the graph resembles
     seeded: bool
 
 

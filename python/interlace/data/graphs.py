@@ -30,7 +30,7 @@ _GOLDEN = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
 _RMAT_CHUNK = 1 << 14  # edges in a chunk, so that its temporaries stay in the L2 cache
 _COUNT_CHUNK = 1 << 22  # edges in a chunk while degrees are counted, to bound the temporaries
-_SPARSE_VERTICES = 1 << 20  # so few vertices cost little, even if most of them have no edge
+_SPARSE_VERTICES = 1 << 20  # this many vertices cost little, even if most of them have no edge
 _SPARSE_FACTOR = 100  # a graph may have at most this many vertices for each vertex with an edge
 _REFERENCE_LIMIT = 1000  # the reference makes at most this many iterations
 
@@ -47,7 +47,7 @@ class Graph:
     rows: int
     offsets: NDArray[np.int64]  # length: rows + 1
     columns: NDArray[np.uint32]  # one entry for each edge
-    # The number of edges out of each vertex, with duplicates. It has one entry for each row.
+    # The number of edges out of each vertex; duplicate edges count each time.
     out_degree: NDArray[np.uint32]
     weighted: bool = False  # whether the graph's file has weights; a Graph does not store them
 
@@ -66,15 +66,15 @@ class PagerankReference(NamedTuple):
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph:
-    """Read a graph. The suffix of the file's name says which format it has.
+    """Read a graph. The suffix of the file's name selects the format.
 
-    - `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format and square. The field is pattern, real
-    or integer; the symmetry is general or symmetric. Entry (i, j) is the edge i -> j. Off-diagonal
-    entries of a symmetric file are mirrored. Values are not used: an entry whose value is zero,
-    negative or NaN is an edge.
-    - `.txt`, `.el`, `.edges`, `.tsv`, and each of them with `.gz`: a line holds a source and a
-    target, separated by blanks or tabs. Both count from 0. Further columns, and text after a `#`,
-    are not read. The number of vertices is the largest number in the file plus one.
+    - `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format, with a square matrix. The field is
+    pattern, real or integer. The symmetry is general or symmetric. Entry (i, j) is the edge i -> j.
+    In a symmetric file, each off-diagonal entry is also the edge j -> i. Values are ignored: an
+    entry whose value is zero, negative or NaN is still an edge.
+    - `.txt`, `.el`, `.edges`, `.tsv`, and each of these with `.gz`: each line holds a source and a
+    target, separated by blanks or tabs. Vertex numbers start at 0. Further columns, and text after
+    a `#`, are ignored. The number of vertices is the largest vertex number plus one.
 
     Raises UserError if the file cannot be read, has an error (with the line's number), or has no
     vertices or no edges.
@@ -85,9 +85,9 @@ def load_graph(path: str | os.PathLike[str]) -> Graph:
 def load_with_weights(path: str | os.PathLike[str]) -> tuple[Graph, NDArray[np.float32] | None]:
     """Read a graph like `load_graph`, and the weight of each edge if the file has weights.
 
-    Weights are the values of a Matrix Market file whose field is real or integer, and the third
-    column of an edge list. An edge list must have a weight for each edge or for none; its first
-    edge decides which.
+    In a Matrix Market file, the weights are the values if the field is real or integer. In an edge
+    list, the weights are the third column. The first edge decides whether the list has weights:
+    either every edge has a weight, or no edge has one.
 
     Also raises UserError, with the line's number, for a weight that is not a number, is negative,
     or is not finite in float32.
@@ -127,9 +127,9 @@ def rmat(
 ) -> Graph:
     """Generate an R-MAT graph with 2**scale vertices and edge_factor * 2**scale edges.
 
-    Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004. The
-    defaults are those of Graph500. Duplicates and self-loops are kept, and vertices are not
-    permuted. The function `rmat_edges` defines every bit of the edges.
+    The model is from Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM
+    2004. The default parameters are those of Graph500. Duplicates and self-loops are kept, and
+    vertices are not permuted. The function `rmat_edges` defines every bit of the edges.
 
     Raises UserError for parameters out of range, and for a graph that does not fit in memory.
     """
@@ -225,11 +225,11 @@ def rmat_edges(
 def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     """Cut rows into contiguous parts of nearly equal work.
 
-    `offsets` are a graph's row offsets (rows + 1 numbers). The work of a row is its edges plus one.
-    The result b has parts + 1 boundaries, which start with 0, end with rows and never descend. Part
-    p has the rows b[p] .. b[p + 1] - 1. With n parts, the work of each part is at most one n-th of
-    the total plus the work of the largest row. If there are at least as many rows as parts, no part
-    is empty.
+    `offsets` are a graph's row offsets (rows + 1 numbers). The work of a row is its number of edges
+    plus one. The result b has parts + 1 boundaries in ascending order, from 0 to the number of
+    rows. Part p has the rows b[p] .. b[p + 1] - 1. With n parts, the work of each part is at most
+    one n-th of the total work plus the work of the largest row. If there are at least as many rows
+    as parts, no part is empty.
 
     Raises ValueError if parts is less than 1.
     """
@@ -256,11 +256,11 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
 def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     """Cut rows into contiguous parts of nearly equal computation and communication.
 
-    Each row's value is stored to every other part. A value on a link takes about as long as an edge
-    in memory: a link has a tenth of the memory's rate, and an edge takes a sector of 32 bytes and
-    its number. If no part of `partition_by_edges` sends for longer than the longest part computes,
-    the result is that cut. Otherwise the cut minimises, over all contiguous parts, the maximum of
-    work and stores.
+    The value of each row is stored to every other part. The cut assumes that a value takes as long
+    on a link as an edge takes in memory: a link has a tenth of the memory's rate, and an edge takes
+    a sector of 32 bytes and the edge's number. The result is the cut of `partition_by_edges` if, in
+    this cut, no part sends for longer than the part with the most work computes. Otherwise the
+    result minimises the largest value of work or stores over all parts.
 
     Raises ValueError if parts is less than 1.
     """
@@ -284,8 +284,8 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
         last = cut(limit)[-2]
         return max(int(work[rows] - work[last]), stores * (rows - last)) <= limit
 
-    # The limit `low` is enough for every single row. The limit `high` is enough for all rows
-    # together.
+    # With the limit `low`, every single row fits into a part. With the limit `high`, the cut of
+    # `partition_by_edges` fits.
     low, high = max(int(np.diff(work).max()), stores), most
     while low < high:
         middle = (low + high) // 2
@@ -305,8 +305,8 @@ def pagerank_reference(
     x starts as 1/n for every vertex. Each iteration is
     x'[v] = (1 - damping) / n + damping * (sum over edges u -> v of x[u] / out_degree[u] + D / n),
     where D is the sum of x over the vertices without outgoing edges. The function ends after
-    `iterations`, or earlier if the L1 norm of the change is at most `tolerance`. The caller must
-    give at least one of the two.
+    `iterations` iterations, or earlier if the L1 norm of the change is at most `tolerance`. The
+    caller must give `iterations`, `tolerance` or both.
 
     Raises UserError for values out of range. Also raises it if only `tolerance` is given and 1000
     iterations do not reach it.
@@ -422,9 +422,9 @@ def _load_matrix_market(
 def _in_order_of_edges(
     values: NDArray[np.float64], sources: NDArray[np.int64], targets: NDArray[np.int64]
 ) -> NDArray[np.float32]:
-    """Return values in the order in which `_from_keys` sorts the edges.
+    """Return the values in the order in which `_from_keys` sorts the edges.
 
-    Duplicates keep the file's order.
+    The values of duplicate edges keep the file's order.
     """
     return values[np.lexsort((sources, targets))].astype(np.float32)
 
@@ -469,7 +469,7 @@ def _load_edge_list(
 def _refuse_gaps(
     file: Path, rows: int, sources: NDArray[np.int64], targets: NDArray[np.int64], first: int
 ) -> None:
-    """Refuse vertex numbers with large gaps, because almost no vertex then has an edge."""
+    """Refuse vertex numbers with large gaps, because nearly all vertices would have no edge."""
     if rows <= _SPARSE_VERTICES or 2 * sources.size * _SPARSE_FACTOR > rows:
         return
     used = np.unique(np.concatenate([sources, targets])).size
@@ -483,8 +483,8 @@ def _refuse_gaps(
 def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
     """Return the edges, read by numpy, or None if numpy found an error.
 
-    `columns` is 3 if every line has a weight, 2 if no line may have a third column, and None if a
-    line may have a third column.
+    `columns` is the number of columns that each line must have: 3 with weights, 2 without weights.
+    None means that a line may have a third column or not.
     """
     kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:
@@ -513,8 +513,8 @@ def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
 def _scan_edge_list(file: Path, data: bytes, columns: int | None, first: int) -> _EdgeList:
     """Return the edges, read line by line. This is slow, but an error names the line.
 
-    `columns` has the same meaning as in `_fast_edge_list`. `first` is the number of the line with
-    the first edge.
+    `columns` has the same meaning as in `_fast_edge_list`. `first` is the number of the line that
+    holds the first edge.
     """
     sources, targets, weights = array("q"), array("q"), array("d")
     for number, line in _content_lines(data):
@@ -558,7 +558,7 @@ def _weight(file: Path, number: int, word: bytes) -> float:
 
 
 def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield lines that are not blank after comments are removed, with their numbers from 1."""
+    """Yield each line that is not blank without its comment, with the line's number from 1."""
     for number, line in enumerate(io.BytesIO(data), start=1):
         content = line.split(b"#", 1)[0]
         if content.strip():

@@ -1,10 +1,9 @@
 """Matrices with the structure of three-dimensional finite-element meshes.
 
-The points of a mesh form a cube, and each point has several unknowns. A point is coupled with its
-neighbours in all directions and with itself: 27 points, or fewer at the surface. A row of the
-matrix has an entry for each unknown of each of these points, as in flow problems. Five unknowns of
-27 points are 135 entries. HV15R of the SuiteSparse Collection, a flow problem, has 140 entries in a
-row.
+The points of a mesh form a cube, and each point has five unknowns. A point is coupled with itself
+and with its neighbours in all directions: 27 points, or fewer at the surface. A row of the matrix
+has an entry for each unknown of these points, so most rows have 5 x 27 = 135 entries. HV15R of the
+SuiteSparse Collection is the matrix of a flow problem and has 140 entries per row.
 """
 
 from __future__ import annotations
@@ -48,10 +47,9 @@ def _pattern(side: int) -> csr_array:
 
 
 def mesh_graph(side: int) -> Graph:
-    """Return the graph of a cube's matrix.
+    """Return a graph with an edge for each entry of a cube's matrix.
 
-    Each entry of the matrix is an edge. The graph therefore has edges in both directions, and from
-    each vertex to itself.
+    The graph therefore has edges in both directions, and an edge from each vertex to itself.
     """
     found = _pattern(side)
     offsets = found.indptr.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Reads and generates ratings of items by users, and factorises them as a reference.
+"""Reads and generates ratings of items by users, and computes reference factors of the ratings.
 
 A rating r(u, i) is approximated by the product of the factors of the user and of the item. A
 factor has `rank` numbers. A user may rate an item more than once.
@@ -21,7 +21,7 @@ from interlace.base.errors import UserError
 from interlace.data import reading
 from interlace.data.graphs import Graph
 
-# there are at most this many users or items, because kernels index all factors with 32 bits
+# a limit on users and on items, because kernels index all factors with 32 bits
 MOST_ROWS = 2**27 - 1
 _SOLVED_AT_ONCE = 4096
 _PREDICTED_AT_ONCE = 1 << 18
@@ -34,8 +34,8 @@ class Side:
     """Ratings sorted by user or by item. Row r holds ratings offsets[r] .. offsets[r + 1] - 1."""
 
     offsets: NDArray[np.int64]
-    # The item of each rating, or the user if the ratings are sorted by item. The numbers ascend in
-    # each row.
+    # The item of each rating, or the user if the ratings are sorted by item. The numbers ascend
+    # within a row.
     others: NDArray[np.uint32]
     values: NDArray[np.float32]
 
@@ -87,11 +87,11 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
 
     A few users and items have many ratings: with n users or items, a rating belongs to number
     floor(n * u**3), where u is random. So the first eighth of the users has half of all ratings.
-    Each user has a vector p of two hidden numbers in -1 .. 1, and each item has such a vector q. A
-    rating is 3 + p . q + noise in -0.5 .. 0.5. All random numbers are uniform and come from the
-    upper 24 bits of PCG64's output for the seed. They are drawn in this order: u for the users of
-    all ratings, u for the items of all ratings, the noise, the users' hidden numbers, the items'
-    hidden numbers.
+    Each user and each item has a vector of two hidden numbers in -1 .. 1. The rating of an item
+    with the vector q by a user with the vector p is 3 + p . q + noise in -0.5 .. 0.5. All random
+    numbers are uniform and come from the upper 24 bits of PCG64's output for the seed. They are
+    drawn in this order: u for the users of all ratings, u for the items of all ratings, the noise,
+    the users' hidden numbers, the items' hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
@@ -114,9 +114,9 @@ def on_pattern(
 ) -> Ratings:
     """Generate ratings at the entries of a square matrix. Rows are users, and columns are items.
 
-    A rating is 3 + p . q + noise in -0.5 .. 0.5. Each user has a vector p of two hidden numbers in
-    -1 .. 1, and each item has such a vector q. All random numbers are uniform, from PCG64 of the
-    seed.
+    Each user and each item has a vector of two hidden numbers in -1 .. 1. The rating of an item
+    with the vector q by a user with the vector p is 3 + p . q + noise in -0.5 .. 0.5. All random
+    numbers are uniform and come from PCG64 with the seed.
     """
     random = np.random.Generator(np.random.PCG64(seed))
     users, items = (random.uniform(-1, 1, (rows, 2)) for _ in range(2))
@@ -140,9 +140,9 @@ def start_factors(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Return positive initial factors, with a row for each user and for each item.
 
-    On average, the product of two factors has the magnitude of the mean rating m. Factors are
-    uniform from 0 to 2 * sqrt(m / rank), from the upper 24 bits of PCG64's output for the seed.
-    Users come first.
+    On average, the product of a user's and an item's factors has the magnitude of the mean rating
+    m. Factors are uniform from 0 to 2 * sqrt(m / rank), from the upper 24 bits of PCG64's output
+    for the seed. The users' factors are drawn first.
     """
     mean = float(np.abs(ratings.users.values).mean(dtype=np.float64))
     scale = 2 * math.sqrt((mean or 1.0) / rank)
@@ -163,8 +163,8 @@ def factorise(
     """Factorise the ratings in iterations.
 
     Each iteration first computes new factors of the users from the items' factors, and then new
-    factors of the items. `renew(side, own, other)` returns the new factors of a side. The result
-    has the type of the initial factors.
+    factors of the items from the users' factors. `renew(side, own, other)` returns the new factors
+    of a side. The result has the data type of the initial factors.
     """
     users, items = start
     for _ in range(iterations):
@@ -204,7 +204,7 @@ def by_gradient(
 ) -> Callable[[Side, Floats, Floats], Floats]:
     """Factorise by gradient steps.
 
-    A step is x + rate * (mean of (r - x . y) y - damping * x) for each row.
+    A step replaces the factors x of each row by x + rate * (mean of (r - x . y) y - damping * x).
     """
 
     def renew(side: Side, own: Floats, other: Floats) -> Floats:
@@ -224,7 +224,7 @@ def by_gradient(
 
 
 def predictions(side: Side, own: Floats, other: Floats) -> Floats:
-    """Return the product of the two factors of each rating."""
+    """Return the prediction for each rating: the product of the user's and the item's factors."""
     found = np.empty(side.values.size, dtype=own.dtype)
     for first in range(0, found.size, _PREDICTED_AT_ONCE):
         part = slice(first, first + _PREDICTED_AT_ONCE)
@@ -244,8 +244,8 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
 
 
 def _needed_bytes(users: int, items: int, ratings: int) -> int:
-    """Return the bytes for the ratings, for factors of 32 numbers, and for the references of
-    both.
+    """Return the bytes for the ratings, for factors of 32 numbers, and for the references of the
+    users' and the items' factors.
     """
     return 72 * ratings + 32 * 24 * (users + items)
 

@@ -25,7 +25,7 @@ from interlace.base.memory import memory_bytes as memory_bytes
 
 _PIECE = 1 << 20  # bytes that are read at a time
 _BANNER = b"%%matrixmarket"
-_ENTRY_BYTES = 256  # longer than the line of any entry, even with comments
+_ENTRY_BYTES = 256  # more than any line with an entry needs, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 
@@ -72,9 +72,9 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return how many bytes a Matrix Market file with this head can have at most.
+    """Return how many bytes a Matrix Market file that begins with these bytes can have at most.
 
-    There is no bound if the head is incomplete.
+    There is no limit if the bytes do not contain the whole head.
     """
     if beginning[: len(_BANNER)].lower() != _BANNER:
         return sys.maxsize
@@ -88,7 +88,7 @@ def _most_bytes(beginning: bytes) -> int:
 
 
 def shown(line: bytes) -> str:
-    """Return a line for messages, cut to a short length and printable."""
+    """Return a line as it is shown in messages: shortened and printable."""
     text = line.strip().decode("ascii", "replace")
     text = "".join(ch if ch.isprintable() else "?" for ch in text)
     return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
@@ -121,7 +121,7 @@ class Header:
 
     @property
     def stored(self) -> int:
-        """Return an upper bound of the number of entries.
+        """Return an upper bound of the number of entries, including mirrored entries.
 
         Off-diagonal entries of a symmetric matrix count twice.
         """
@@ -141,7 +141,7 @@ def matrix_market_header(
 ) -> Header:
     """Return the head of a file in coordinate format. `use` names the matrix in messages.
 
-    Unless `square` is set, the matrix must be stored as general.
+    If `square` is set, the matrix must be square. Otherwise its symmetry must be "general".
     """
     stream = io.BytesIO(data)
     first = stream.readline()
@@ -190,7 +190,7 @@ def matrix_market_entries(
     """Return the entries after the head. Entries of a symmetric matrix are mirrored.
 
     Raises UserError, with the line's number, if the file has an error. Also raises UserError if the
-    process does not have the `needed` bytes of memory.
+    process has less than `needed` bytes of memory.
     """
     # The shortest entry is "1 1\
     # ". A file with fewer bytes than its entries need is cut off, and the reader must not trust the
@@ -275,7 +275,7 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
 
 
 def find_value(data: bytes, header: Header, wanted: Callable[[float], bool]) -> tuple[int, float]:
-    """Return the line of the first entry whose value is `wanted`, and the value.
+    """Return the first entry whose value is `wanted`: the number of its line, and its value.
 
     The caller must know that such an entry exists.
     """

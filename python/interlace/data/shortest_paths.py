@@ -1,4 +1,4 @@
-"""Computes shortest paths: the weights of a graph's edges, and reference results for distances."""
+"""Makes or reads the weights of a graph's edges, and computes reference shortest paths."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def seeded_weights(edges: int, seed: int) -> NDArray[np.float32]:
 def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bool]:
     """Read a graph and the weights of its edges.
 
-    The third result says whether the file has the weights. If it has none, the edges get weights
-    from the seed. Raises UserError like `load_with_weights`.
+    The third result says whether the file has weights. If the file has no weights, the edges get
+    random weights from `seed`. Raises UserError like `load_with_weights`.
     """
     graph, weights = load_with_weights(file)
     if weights is None:
@@ -34,10 +34,10 @@ def load_weighted(file: Path, seed: int) -> tuple[Graph, NDArray[np.float32], bo
 def bellman_ford(
     graph: Graph, weights: NDArray[np.float32], source: int, iterations: int
 ) -> NDArray[np.float64]:
-    """Return the lengths of the shortest paths with a limited number of edges.
+    """Return the lengths of the shortest paths from `source` with at most `iterations` edges.
 
-    The length is infinity if there is no such path. The computation uses float64. A step relaxes
-    all edges.
+    The length is infinity if there is no such path. The computation uses float64. Each iteration
+    relaxes all edges.
     """
     lengths = weights.astype(np.float64)
     rows = np.flatnonzero(np.diff(graph.offsets))
@@ -55,8 +55,9 @@ def bellman_ford(
 
 
 def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray[np.float64]:
-    """Return the lengths of shortest paths from the source in float64; infinity if there is no
-    path.
+    """Return the lengths of the shortest paths from the source, in float64.
+
+    The length is infinity if there is no path.
     """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra as search
@@ -64,8 +65,8 @@ def dijkstra(graph: Graph, weights: NDArray[np.float32], source: int) -> NDArray
     if graph.edges == 0:
         return bellman_ford(graph, weights, source, 0)
     targets = np.repeat(np.arange(graph.rows, dtype=np.int64), np.diff(graph.offsets))
-    # Of several edges between the same two vertices, keep only the shortest. scipy may otherwise
-    # add up such entries.
+    # If several edges connect the same two vertices, keep only the shortest edge. Otherwise scipy
+    # could add their weights.
     first = np.ones(graph.edges, dtype=bool)
     first[1:] = (targets[1:] != targets[:-1]) | (graph.columns[1:] != graph.columns[:-1])
     starts = np.flatnonzero(first)

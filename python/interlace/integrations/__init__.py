@@ -1,5 +1,5 @@
 """Plug-ins that use Interlace inside other programs. Each module serves one program.
 
-A module imports the program that it plugs into. Therefore only that program and its users import
-the module.
+A module imports its program. Therefore only the program itself, or code that uses the program, may
+import the module.
 """

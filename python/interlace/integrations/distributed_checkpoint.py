@@ -6,8 +6,8 @@
     checkpoint.save(state, storage_writer=InterlaceWriter("folder", save_distributed=True))
     checkpoint.load(state, storage_reader=InterlaceReader("folder"))
 
-Interlace reads and writes the files of DCP's HuggingFaceStorageWriter. They are safetensors files;
-DCP notes in their metadata where each shard begins.
+Interlace reads and writes the files of DCP's HuggingFaceStorageWriter. These are safetensors files.
+Their metadata say where each shard begins.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ from interlace.runtime.safetensors_header import BITS, Entry
 
 
 class InterlaceReader(hf_storage.HuggingFaceStorageReader):
-    """Reads a checkpoint. Each rank reads the bytes of its own shards directly to their places."""
+    """Reads a checkpoint. Each rank reads the bytes of its own shards directly into its tensors."""
 
     def read_metadata(self) -> Any:
-        """Say which tensors the folder has, and which file has each part of a tensor."""
+        """Return which tensors the folder has, and which file has each part of a tensor."""
         files = open_each(sorted(Path(self.path).glob("*" + SUFFIX)))
         if not files:
             raise UserError(f"there is no *{SUFFIX} in the folder {self.path}")
@@ -194,7 +194,7 @@ def _size_of(parts: list[Any]) -> Any:
 
 
 def _place_of(target: Any) -> Any:
-    """Return contiguous memory for the bytes of a target: if possible, the target's own memory."""
+    """Return contiguous memory for the bytes of a target, if possible the target's own memory."""
     if target.is_contiguous() and target.device.type in ("cpu", "cuda"):
         return target
     on_gpu = target.device.type == "cuda"
@@ -204,7 +204,7 @@ def _place_of(target: Any) -> Any:
 def _segments(
     file: File, number: int, entries: dict[str, Entry], item: Any, place: Any, tensor: int
 ) -> list[Segment]:
-    """Return the bytes of the file for an item of a plan, and their destination."""
+    """Return the bytes of the file that an item of a plan needs, and their destination."""
     entry = entries[item.storage_index.fqn]
     index = tuple(
         slice(begin, begin + size)

@@ -23,7 +23,7 @@ NAME = "interlace"
 
 
 class InterlaceCopier(CopierInterface):
-    """Brings the bytes of one file to its device, with Interlace's threads and links."""
+    """Loads the bytes of one file to its device, with Interlace's threads and links."""
 
     def __init__(self, metadata: Any, device: Any, framework: Any) -> None:
         self.metadata, self.device, self.framework = metadata, device, framework
@@ -41,7 +41,7 @@ class InterlaceCopier(CopierInterface):
     def set_chunk(self, byte_ranges: Any, names: Any, allocation_size: int | None = None) -> None:
         """Read only these ranges, and allocate memory only for them.
 
-        The ranges hold the named tensors.
+        The ranges hold the bytes of the tensors `names`.
         """
         self._ranges = validated_byte_ranges(self.metadata, byte_ranges)
         self._names = names
@@ -54,7 +54,7 @@ class InterlaceCopier(CopierInterface):
 
     @classmethod
     def fixed_device_overhead(cls, paths: list[str]) -> int:  # noqa: ARG003
-        """Return 0: the ring is in host memory, not on the device."""
+        """Return 0, because Interlace's buffers are in host memory, not on the device."""
         return 0
 
     def submit_io(self, use_buf_register: bool, max_copy_block_size: int) -> Any:  # noqa: ARG002
@@ -112,7 +112,7 @@ class InterlaceCopier(CopierInterface):
         )
 
     def finish_io(self) -> None:
-        """Wait until nothing writes to the memory any more."""
+        """Wait until no thread writes to the memory any more."""
         if self._pool is not None:
             self._pool.shutdown(wait=True)
             self._pool = None

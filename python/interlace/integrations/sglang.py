@@ -1,9 +1,9 @@
 """The plug-in for SGLang: `SGLANG_PLUGINS=interlace python -m sglang.launch_server ...`.
 
 SGLang calls `register` in every process (entry point `sglang.srt.plugins`). SGLang also loads
-plug-ins that the user did not name. Therefore this plug-in changes nothing unless SGLANG_PLUGINS
-names it. SGLang's load formats are a closed list, so there is no format "interlace": Interlace
-reads the safetensors files of the formats `auto` and `safetensors`.
+plug-ins that the user did not name. Therefore `register` changes nothing unless the variable
+SGLANG_PLUGINS contains "interlace". SGLang does not let a plug-in add a load format. Interlace
+therefore reads the safetensors files of the load formats `auto` and `safetensors`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 NAME = "interlace"
-# If it has a list of files, SGLang reads them with one of these functions.
+# Functions of SGLang that read a list of safetensors files.
 READERS = (
     "sglang.srt.model_loader.weight_utils.buffered_multi_thread_safetensors_weights_iterator",
     "sglang.srt.model_loader.weight_utils.safetensors_weights_iterator",

@@ -20,7 +20,7 @@ def register() -> None:
     from vllm.model_executor.model_loader import register_model_loader
 
     register_model_loader(LOAD_FORMAT)(_loader())
-    with suppress(ImportError, ValueError):  # vLLM is older, or this is a second call
+    with suppress(ImportError, ValueError):  # an old vLLM has no such factory; a second call fails
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
 
         SleepModeBackendFactory.register_backend(
@@ -31,7 +31,7 @@ def register() -> None:
 def _loader() -> type[Any]:
     """Return the loader's class.
 
-    It is defined only when needed, because importing vLLM takes long.
+    The class is defined inside this function, because importing vLLM takes long.
     """
     from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
     from vllm.model_executor.model_loader.ep_weight_filter import should_skip_weight
@@ -45,7 +45,7 @@ def _loader() -> type[Any]:
 
         def __init__(self, load_config: Any) -> None:
             own = copy.copy(load_config)
-            own.load_format = "safetensors"  # vLLM's loader finds the files in the same way
+            own.load_format = "safetensors"  # vLLM's loader then finds the same files
             super().__init__(own)
 
         def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:

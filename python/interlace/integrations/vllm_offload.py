@@ -4,8 +4,8 @@
       "kv_connector_extra_config": {"spec_name": "InterlaceSpec", "cpu_bytes_to_use": 64000000000,
         "spec_module_path": "interlace.integrations.vllm_offload"}}'
 
-This offloading spec copies with Interlace. vLLM decides which blocks move, and when. A batch of
-vLLM is one call of `interlace.copy_blocks`.
+InterlaceSpec is an offloading spec of vLLM. vLLM decides which blocks move, and when. Interlace
+copies the blocks. Each batch of vLLM becomes one call of `interlace.copy_blocks`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from interlace.runtime.blocks import copy_blocks
 def swap_blocks(sources: Any, destinations: Any, sizes: Any, **_: Any) -> None:
     """Copy blocks in PyTorch's current stream.
 
-    The lists are tensors of addresses and of sizes in bytes. vLLM also says whether the sources may
-    be read in any order. This function always reads them in stream order.
+    The lists are tensors of addresses and of sizes in bytes. vLLM also passes whether the sources
+    may be read in any order. This function ignores that and reads them in stream order.
     """
     copy_blocks(destinations, sources, sizes=sizes)
 
@@ -30,7 +30,7 @@ class InterlaceSpec(CPUOffloadingSpec):  # type: ignore[misc]
     """vLLM's offloading to host memory, with the copies of Interlace."""
 
     def create_worker(self, kv_caches: Any) -> Any:
-        """Make vLLM's worker. Memory that is not page-locked is moved by vLLM's own copies."""
+        """Make vLLM's worker. vLLM's own copies move memory that is not page-locked."""
         worker = super().create_worker(kv_caches)
         region = worker._mmap_region
         if region is None or region.is_pinned:

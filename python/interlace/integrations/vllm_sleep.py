@@ -2,8 +2,8 @@
 
 Start vLLM with `vllm serve MODEL --enable-sleep-mode --sleep-mode-backend interlace`. vLLM's own
 allocator maps and unmaps the memory. Interlace moves the contents, which takes most of the time.
-The contents go to page-locked memory. Several threads touch this memory first. It is kept for the
-next sleep.
+The contents go to page-locked host memory. Several threads touch this memory before Interlace
+page-locks it. Interlace keeps the host memory for the next sleep.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from vllm.device_allocator.sleep_mode_backend import CuMemBackend
 
 from interlace.runtime.parking import Contents
 
-KEPT = ("runtime", "cudagraph")  # contents with these tags are kept at every level
-WEIGHTS = "weights"  # contents with this tag are kept at level 1
+KEPT = ("runtime", "cudagraph")  # memory with these tags keeps its contents at every sleep level
+WEIGHTS = "weights"  # memory with this tag keeps its contents at level 1 only
 
 
 class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
@@ -24,11 +24,11 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        # The sleeping allocations by address, with their contents.
+        # For each sleep: the sleeping allocations by address, and their contents.
         self._kept: list[tuple[dict[int, Any], Contents]] = []
 
     def suspend(self, level: int = 1) -> None:
-        """Keep the contents in host memory and give all physical memory back."""
+        """Keep the contents in host memory, and free all physical GPU memory."""
         allocator = CuMemAllocator.get_instance()
         tags = (*KEPT, WEIGHTS) if level == 1 else KEPT
         awake = {
@@ -43,14 +43,14 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
         allocator.sleep(offload_tags=())
 
     def resume(self, tags: list[str] | None = None) -> None:
-        """Map the memory of these tags, or of all tags, and bring its contents back."""
+        """Map the memory with one of these tags, or all memory, and restore its contents."""
         self._state = "RESUMING"
         allocator = CuMemAllocator.get_instance()
         allocator.wake_up(tags)
         there = allocator.pointer_to_data
         for asleep, contents in self._kept:
-            # The memory may have been freed in the meantime. Then another owner has it, or nobody
-            # has.
+            # The memory may have been freed in the meantime. The address may then belong to other
+            # memory, or to none.
             for address in [at for at, data in asleep.items() if there.get(at) is not data]:
                 del asleep[address]
             awake = [address for address, data in asleep.items() if not data.is_asleep]

@@ -24,7 +24,7 @@ def stream_weights(
 
 
 def _natural(file: str) -> list[tuple[int, str]]:
-    """Sort names by their numbers, so that part 10 comes after part 9."""
+    """Return a sort key that compares numbers in names as numbers: part 9, then part 10."""
     return [
         (int(part), "") if part.isdigit() else (0, part)
         for part in re.split(r"(\d+)", Path(file).name)

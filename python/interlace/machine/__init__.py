@@ -1,1 +1,1 @@
-"""Machine descriptions: reading, checking, writing."""
+"""Reads, checks and writes machine descriptions."""

@@ -12,7 +12,8 @@ from interlace.machine.keys import Key
 from interlace.machine.schema import FORMAT, KEYS, Machine, Protocol
 from interlace.machine.validation import NO_SOURCES, machine_of
 
-# The keys of the machine itself. Links, switches and protocols have structs of their own.
+# The keys of the tables that belong to the machine's own C++ struct. Links, switches and protocols
+# have structs of their own.
 _OF_MACHINE = [
     key
     for key in KEYS
@@ -25,7 +26,7 @@ def _keys(table: str) -> Iterator[Key]:
 
 
 def _copy(owner: Any, table: str, made: Any) -> None:
-    """Copy these keys of a table into the table's C++ struct."""
+    """Copy the keys of a table from `owner` into `made`, the C++ struct of the table."""
     for key in _keys(table):
         value = getattr(owner, key.name)
         if value is not UNSET:
@@ -80,11 +81,10 @@ def _endpoint(core: Any, name: str, switches: Sequence[str]) -> Any:
 
 
 def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Machine:
-    """Return the description of a C++ machine that `discover` found. It has one entry for each
-    link.
+    """Return the description of a C++ machine that `discover` found.
 
-    Raises UserError if the struct has a value that a file may not have. `where` names the machine's
-    origin.
+    The description has a separate entry for each link. Raises UserError if the struct has a value
+    that a file may not have. `where` names the origin of the machine in the message.
     """
     document: dict[str, Any] = {"format": FORMAT}
     for key in _OF_MACHINE:

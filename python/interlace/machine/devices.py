@@ -1,4 +1,4 @@
-"""The devices of a machine, and its single links."""
+"""Lists the devices of a machine, and the single links between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = frozenset("0123456789")
 
 
 class Connection(NamedTuple):
-    """A link between two named devices, after groups are expanded."""
+    """A link between two devices, after groups such as gpu* have been expanded."""
 
     a: str
     b: str
@@ -35,9 +35,7 @@ def _is_number(text: str) -> bool:
 
 
 def group(end: str, devices: Sequence[str]) -> list[str]:
-    """Return the devices that the end of a link names. The list is empty if no such device
-    exists.
-    """
+    """Return the devices that an end of a link names, or nothing if there is no such device."""
     if end in devices:
         return [end]
     if end.endswith("*"):
@@ -63,9 +61,9 @@ def connections(machine: Machine) -> list[Connection]:
 
 
 def pairs(link: Link, devices: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Return the pairs of devices that a link joins.
+    """Yield the pairs of devices that a link joins.
 
-    If both ends are one group, each pair counts once.
+    If both ends are the same group, each pair occurs once.
     """
     left, right = (group(end, devices) for end in link.ends)
     if link.ends[0] == link.ends[1]:

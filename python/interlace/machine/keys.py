@@ -37,14 +37,14 @@ class Key(NamedTuple):
 
 
 class KeyTable(NamedTuple):
-    """A table of machine files."""
+    """A table of machine files, such as gpu.l2."""
 
     name: str
     need: Need
 
 
 class Rule(NamedTuple):
-    """A rule that concerns several keys. C++ compares the same values (src/machine/keys.hpp)."""
+    """A rule about the values of several keys. C++ has the same rules (src/machine/keys.hpp)."""
 
     kind: RuleKind
     key: str  # a full name, such as "gpu.l2.size_KiB"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from interlace.machine.keys import Key, KeyTable
 from interlace.machine.schema import KEYS, TABLES
 
-LONGEST_VALUE = 40  # a sentence shows at most this many characters of a value
+LONGEST_VALUE = 40  # a message shows at most this many characters of a value
 
 
 class Problem(NamedTuple):
@@ -21,7 +21,7 @@ class Problem(NamedTuple):
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return a hint at the most similar known word, as the end of a sentence."""
+    """Return a hint at the known word that is most similar to `word`, or nothing."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -51,15 +51,12 @@ def tables_in(table: str) -> dict[str, KeyTable]:
 
 
 def problems_of(document: Mapping[str, Any]) -> Iterator[Problem]:
-    """Return the problems of a file's single keys. Unknown keys come first, missing keys last."""
+    """Yield the problems of a file's single keys: unknown keys first, missing keys last."""
     yield from _problems_of_table("", document, "")
 
 
 def _problems_of_table(table: str, value: Any, where: str) -> Iterator[Problem]:
-    """Return the problems of a table.
-
-    Sentences put `where` in front of a key's name.
-    """
+    """Yield the problems of a table. In messages, `where` precedes the name of a key."""
     if not isinstance(value, dict):
         yield Problem(f"{where.rstrip('.: ')} must be a table, not {_kind(value)}", (table,))
         return
@@ -127,7 +124,7 @@ def _shown(value: Any) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return the text of a bound in a sentence, such as 1000000000 or 0.1."""
+    """Return a limit as it is shown in messages, such as 1000000000 or 0.1."""
     return f"{value:.12g}"
 
 
@@ -182,6 +179,6 @@ def _is_name(value: str) -> bool:
 
 
 def _choices(key: Key) -> str:
-    """Return the allowed values of a key that has only a few."""
+    """Return the allowed values of a key as words of a message."""
     *words, last = [f'"{it}"' if key.type == "choice" else it for it in key.choices]
     return f"{', '.join(words)} or {last}" if words else last

@@ -13,9 +13,9 @@ from interlace.machine.validation import machine_of, problems_between
 
 
 def parse_machine(text: str, name: str, where: str, *, sources: bool = False) -> Machine:
-    """Return the machine in the text of a file. Errors name the file by `where`.
+    """Return the machine that the text of a file describes. `where` names the file in errors.
 
-    With `sources`, also read the comments.
+    With `sources`, also read the comments of the file.
     """
     document = toml_files.parse(text, where, "machine", FORMAT)
     for key in ("name", "sources"):
@@ -33,7 +33,7 @@ def parse_machine(text: str, name: str, where: str, *, sources: bool = False) ->
 def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
     """Read a machine. `name_or_path` is the name of a shipped machine or the path of a file.
 
-    With `sources`, also read the comments, which takes several times as long.
+    With `sources`, also read the comments. Reading comments takes several times as long.
     """
     return read_machine(name_or_path, sources=sources)[0]
 
@@ -53,7 +53,7 @@ def read_machine(
 class _Comments:
     """The comment of each key.
 
-    It comes from the key's line or from the lines directly above.
+    The comment is on the line of the key, or on the lines directly above the key.
     """
 
     def __init__(self) -> None:
@@ -64,8 +64,8 @@ class _Comments:
     def gap(self) -> None:
         """Note an empty line.
 
-        A comment above an empty line belongs to no key. Only at the top of the file, it belongs to
-        the file.
+        A comment above an empty line belongs to no key. If such a comment is at the top of the
+        file, it belongs to the file as a whole.
         """
         if self.first and self.above:
             self.found[""] = " ".join(self.above)

@@ -1,7 +1,4 @@
-"""The machine files that come with Interlace, and the search for a machine file.
-
-The search takes a name or a path.
-"""
+"""The machine files that come with Interlace, and the search for a machine by name or by path."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from interlace.machine.problems import did_you_mean, there_are
 
 
 def _folder() -> Path:
-    """Return the folder of the shipped descriptions, which is in the package or in the checkout."""
+    """Return the folder of the shipped files: in the package, or in the checkout of the sources."""
     here = Path(__file__).resolve()
     packaged = here.parents[1] / "machines"
     return packaged if packaged.is_dir() else here.parents[3] / "machines"
@@ -24,11 +21,11 @@ def shipped_machines() -> list[str]:
 
 
 def find_machine(name_or_path: str) -> Path:
-    """Return the file of a shipped machine or of a path. Raise UserError if there is none."""
+    """Return the file of a machine, named by its name or path. Raise UserError if there is none."""
     path = Path(name_or_path)
     names = shipped_machines()
     try:
-        # if the path is a broken link, the reader reports it
+        # If the path is a broken link, the function that reads the file reports it.
         there = path.exists() or path.is_symlink()
         if name_or_path and there and not (path.is_dir() and name_or_path in names):
             return path

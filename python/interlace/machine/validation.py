@@ -21,7 +21,7 @@ NO_SOURCES: Mapping[str, str] = {}
 
 
 def document_of(machine: Machine) -> dict[str, Any]:
-    """Return the keys of the machine's file, including keys with default values."""
+    """Return the keys of the machine's file with their values, including default values."""
     document: dict[str, Any] = msgspec.to_builtins(machine)
     del document["name"], document["sources"]
     return document
@@ -30,9 +30,9 @@ def document_of(machine: Machine) -> dict[str, Any]:
 def machine_of(
     document: Mapping[str, Any], name: str, where: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Machine:
-    """Return the machine in a document. Check each single key; `validate` checks the rules.
+    """Return the machine in a document. Each single key is checked here; `validate` checks rules.
 
-    Raises UserError with the first problem. `where` names the document's origin.
+    Raises UserError with the first problem. `where` names the origin of the document in messages.
     """
     for problem in problems_of(document):
         raise UserError(f"{where}: {problem.sentence}")
@@ -41,12 +41,12 @@ def machine_of(
 
 
 def validate(machine: Machine) -> list[Problem]:
-    """Return the problems of a machine. There are none if the machine is valid."""
+    """Return the problems of a machine. The list is empty if the machine is valid."""
     return list(problems_of(document_of(machine))) or list(problems_between(machine))
 
 
 def problems_between(machine: Machine) -> Iterator[Problem]:
-    """Return the problems between keys. The caller must have checked each single key."""
+    """Yield the problems that concern several keys. The caller must have checked single keys."""
     found = False
     for problem in itertools.chain(_broken_rules(machine), _problems_of_tables(machine)):
         found = True
@@ -59,7 +59,7 @@ def problems_between(machine: Machine) -> Iterator[Problem]:
 
 
 class _Value:
-    """A key's value in the forms that rules need."""
+    """The value of a key: in the key's unit, in the C++ struct's unit, and as text."""
 
     def __init__(self, owner: Any, full: str, name: str) -> None:
         table, _, last = full.rpartition(".")
@@ -75,7 +75,7 @@ class _Value:
 
     @property
     def in_struct(self) -> float:
-        """Return the value in the unit of the C++ struct. Rules compare values in these units."""
+        """Return the value in the unit of the C++ struct. Rules compare values in such units."""
         return float(self.value * self.unit)
 
     @property
@@ -113,7 +113,7 @@ def _is_power_of_two(value: float) -> bool:
 
 
 def _broken(rule: Rule, key: _Value, others: list[_Value]) -> str:
-    """Return the rest of the sentence that names a broken rule, or nothing if the rule holds."""
+    """Return the words of a message about a broken rule, or nothing if the rule holds."""
     value = key.in_struct
     product = math.prod(other.in_struct for other in others)
     which = f"{others[0].name}, which is {others[0].text}" if others else ""

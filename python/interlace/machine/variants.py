@@ -12,11 +12,11 @@ from interlace.machine.validation import document_of, machine_of, problems_betwe
 
 
 def changed(machine: Machine, values: Mapping[str, Any], where: str) -> Machine:
-    """Return the machine with changed keys. Errors name the keys' origin by `where`.
+    """Return the machine with changed keys. `where` names the origin of the keys in messages.
 
     A key is a key of machine files, such as gpu.l2.size_KiB or protocol.nvlink2.max_payload_bytes.
-    link.latency_ns changes all links, link.PROTOCOL.latency_ns changes the links with this
-    protocol, and switch.NAME.latency_ns changes one switch.
+    link.latency_ns changes all links. link.PROTOCOL.latency_ns changes only the links with this
+    protocol. switch.NAME.latency_ns changes one switch.
     """
     document = document_of(machine)
     for key, value in values.items():
@@ -62,10 +62,10 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 
 
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
-    """Return a hint at keys that must change together.
+    """Return a hint that names keys which must change together.
 
-    The hint exists only if the first problem concerns several keys. Other problems about the same
-    key add further keys.
+    The text is empty if the first problem concerns one key only. The hint also has the keys of
+    other problems that concern the same key.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)
@@ -79,13 +79,13 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
 
 
 def _in_list(key: str) -> str:
-    """Return the key as schema.py names it, such as link.latency_ns for link.nvlink2.latency_ns."""
+    """Return the key's name in schema.py, such as link.latency_ns for link.nvlink2.latency_ns."""
     table, *_, last = key.split(".")
     return f"{table}.{last}" if table in ("link", "switch", "protocol") else key
 
 
 def _as_given(key: str, like: str) -> str:
-    """Return a key of schema.py in the user's form, such as link.nvlink2.copy_GB_per_s."""
+    """Return a key of schema.py in the form of the user's key, as link.nvlink2.copy_GB_per_s."""
     table = like.partition(".")[0]
     if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
         return key

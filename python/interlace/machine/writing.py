@@ -18,7 +18,7 @@ _WIDTH = 100
 def machine_text(machine: Machine) -> str:
     """Return the text of a machine's file, with the comments in `sources`.
 
-    Raises UserError if such a file could not be read again.
+    Raises UserError if Interlace could not read this text again.
     """
     import tomlkit
 
@@ -35,10 +35,10 @@ def machine_text(machine: Machine) -> str:
 
 
 class _Writer:
-    """A writer that appends to the end of a document.
+    """Appends tables and keys to the end of a document.
 
-    Text between two tables belongs to the first of the two. `last` is the table or document that
-    holds the end of the text.
+    `last` is the table or the document to whose text the next text is appended: text between two
+    tables belongs to the first of the two.
     """
 
     def __init__(self, sources: dict[str, str], file: Container) -> None:

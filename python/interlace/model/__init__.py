@@ -1,1 +1,1 @@
-"""Mechanisms, results of runs, observations and the values of options."""
+"""Mechanisms, the results and observations of runs, and the values of command-line options."""

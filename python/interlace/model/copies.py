@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 HOST = -1  # the host as an end of a message; GPUs have numbers from 0
-PLAIN = "memcpy"  # one call of CUDA, over one path
+PLAIN = "memcpy"  # the method that copies with one call of CUDA, over one path

@@ -9,9 +9,7 @@ import msgspec
 
 
 class Pair(msgspec.Struct, frozen=True):
-    """All messages from one GPU to another. A message is a unit that the simulator routes as a
-    whole.
-    """
+    """All messages from one GPU to another GPU. The simulator routes a message as a whole."""
 
     source: int = msgspec.field(name="from")
     to: int
@@ -19,13 +17,14 @@ class Pair(msgspec.Struct, frozen=True):
     packets: int
     payload_bytes: int
     protocol_bytes: int
-    mean_latency_s: float  # from the request for the first link to the delivery
+    mean_latency_s: float  # from the request for a message's first link to its delivery
     max_latency_s: float
 
 
 class LinkUse(msgspec.Struct, frozen=True):
-    """One direction of a link with traffic. It has the fraction of each time bin in which it was
-    busy.
+    """One direction of a link that carried traffic.
+
+    It has the fraction of each time bin for which this direction was busy.
     """
 
     source: str = msgspec.field(name="from")
@@ -44,7 +43,8 @@ class LinkUse(msgspec.Struct, frozen=True):
 class Activity(msgspec.Struct, frozen=True):
     """The activity of a GPU.
 
-    The values are the used fractions of the time, of its issue slots and of its memory bandwidth.
+    Each value is a fraction: of the run's time, of the GPU's issue slots or of the rate of its
+    memory.
     """
 
     kernel: float
@@ -56,7 +56,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """The inside of a whole run: its pairs of GPUs, its links by time bin, and its GPUs."""
+    """What happened in a whole run: between pairs of GPUs, on links by time bin, and on GPUs."""
 
     time_s: float
     bin_s: float
@@ -66,9 +66,9 @@ class Inside(msgspec.Struct, frozen=True):
 
 
 def inside_of(observed: dict[str, Any]) -> Inside:
-    """Convert the result of a compiled module.
+    """Return the observations of a run that a compiled module made.
 
-    Shares are rounded to their significant digits.
+    Fractions are rounded to a few significant digits.
     """
     links = [
         {
@@ -83,9 +83,7 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """Return a value for each pair of GPUs, as [from][to]. None means that the pair sent
-    nothing.
-    """
+    """Return a value for each pair of GPUs, as [from][to]. None means that it has no messages."""
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

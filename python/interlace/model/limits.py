@@ -1,9 +1,10 @@
 """Computes the shortest possible time of a run's kernels.
 
-This time is the kernels' bytes divided by the rate of the memory, or their operations divided by
-the rate of operations. The reference node counts the bytes and operations of each launch. A
-measurement on the GPU gives the rates of its memory and multiprocessors. No kernel can be faster,
-in whatever order it accesses memory, unless data of an earlier launch is still in the L2.
+This time is the number of bytes divided by the rate of the memory, or the number of operations
+divided by the rate of operations, whichever is longer. The reference node counts the bytes and
+operations of each launch. A measurement on the GPU gives the rates of its memory and of its
+multiprocessors. No kernel can be faster, in whatever order it accesses memory, unless data of an
+earlier launch is still in the L2.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ class Rates(msgspec.Struct, frozen=True):
     fp32_per_s: float
     fp64_per_s: float
     integer_per_s: float
-    together_per_s: float  # operations a second if all kinds are mixed
+    together_per_s: float  # operations of all kinds per second, if kernels mix the kinds
     cache_bytes: int  # size of the L2
 
 
 class Work(NamedTuple):
     """The bytes and operations of launches.
 
-    Only launches that touch more bytes than the L2 holds count in the bytes. Memory does not limit
-    the other launches, because the L2 may hold all their data.
+    The bytes count only launches that touch more bytes than the L2 holds. Memory does not limit the
+    other launches, because the L2 may hold all their data.
     """
 
     launches: int = 0
@@ -51,9 +52,7 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """Return the work of a longer run. It repeats the part after `earlier` another `more`
-        times.
-        """
+        """Return the work of a longer run, which repeats the work since `earlier` `more` times."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:
@@ -64,8 +63,8 @@ class Work(NamedTuple):
     def operations_s(self, rates: Rates) -> tuple[float, str]:
         """Return the seconds that the operations need, and the kind of operations that limits them.
 
-        Each kind of operation has its own units, and all kinds share the issue slots. The result is
-        TOGETHER if the issue slots limit the operations. Special operations use units with
+        Each kind of operation has its own units, and all kinds share the issue slots. If the issue
+        slots limit the operations, the kind is TOGETHER. Special operations use units with
         different rates, so they count only for the issue slots.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
@@ -79,12 +78,13 @@ class Work(NamedTuple):
         return needs[kind], kind
 
 
-Works = Mapping[str, Work]  # from the name of a kernel or of a library call to its work
+Works = Mapping[str, Work]  # maps the name of a kernel or of a library call to its work
 
 
 def work_of(launches: Iterable[Mapping[str, Any]], cache_bytes: int) -> dict[str, Work]:
-    """Return the work of each kernel over all launches and devices, from the compiled module's
-    counts.
+    """Return the work of each kernel, summed over all launches and devices.
+
+    `launches` are the counts of the compiled module.
     """
     found: dict[str, Work] = {}
     for one in launches:
@@ -102,7 +102,7 @@ class KernelLimit(msgspec.Struct, frozen=True):
     name: str
     launches: int
     cached_launches: int
-    loaded_bytes: int  # bytes of the launches whose data does not fit in the L2
+    loaded_bytes: int  # only of launches whose data does not fit in the L2
     stored_bytes: int
     operations: dict[str, int]
     memory_s: float
@@ -111,17 +111,17 @@ class KernelLimit(msgspec.Struct, frozen=True):
 
     @property
     def time_s(self) -> float:
-        """Return the longer of the two times."""
+        """Return the time for the memory or the time for the operations, whichever is longer."""
         return max(self.memory_s, self.operations_s)
 
 
 class Limit(msgspec.Struct, frozen=True):
     """The shortest possible time of a run's kernels on one GPU.
 
-    It also has this time as a fraction of the run's time.
+    `reached` is this time as a fraction of the run's time.
     """
 
-    time_s: float  # the sum over all kernels of the longer of a kernel's two times
+    time_s: float  # the sum of `KernelLimit.time_s` over all kernels
     reached: float  # time_s as a fraction of the run's time
     memory_s: float
     operations_s: float
@@ -129,7 +129,7 @@ class Limit(msgspec.Struct, frozen=True):
 
     @property
     def by(self) -> str:
-        """Return the limit that causes most of the time."""
+        """Return what limits the kernels for most of the time."""
         needs: dict[str, float] = {}
         for kernel in self.kernels:
             needs[kernel.by] = needs.get(kernel.by, 0.0) + kernel.time_s
@@ -137,7 +137,7 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
-    """Return the limit of a run that takes this time, or None for a run without kernels."""
+    """Return the limit of a run that takes `time_s` seconds, or None for a run without kernels."""
     kernels = []
     for name, work in works.items():
         memory = work.memory_s(rates)
@@ -168,11 +168,12 @@ def limit_of(works: Works, rates: Rates, time_s: float) -> Limit | None:
 
 
 def exchange_memory_s(works: Works, gpus: int, received_bytes: float, rates: Rates) -> float:
-    """Return the seconds that a GPU's memory needs at least in an exchange.
+    """Return the shortest time for which an exchange keeps a GPU's memory busy, in seconds.
 
     All GPUs are assumed to move the same number of bytes. The function counts the bytes of the
-    GPU's kernels, and the bytes that the GPU receives and stores. It leaves out sent bytes, because
-    they may come from the L2. The time is 0 if the L2 holds all data that the launches touch.
+    GPU's kernels, and the bytes that the GPU receives and stores. It does not count sent bytes,
+    because they may come from the L2. The time is 0 if the L2 holds all data that the launches
+    touch.
     """
     if all(work.cached_launches == work.launches for work in works.values()):
         return 0.0

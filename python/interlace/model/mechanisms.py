@@ -1,6 +1,4 @@
-"""The mechanisms that bring stores to other GPUs, and the configurations to try for each
-mechanism.
-"""
+"""The mechanisms that bring stores to other GPUs, and the configurations that studies try."""
 
 from __future__ import annotations
 
@@ -24,40 +22,40 @@ ROW_OF = {row.name: row for row in ROWS}
 
 
 def _those(wanted: Callable[[Mechanism], bool]) -> tuple[str, ...]:
-    """Return the names of the matching rows, in the order of the table."""
+    """Return the names of the mechanisms for which `wanted` is true, in the order of the table."""
     return tuple(row.name for row in ROWS if wanted(row))
 
 
 EVERY = tuple(ROW_OF)
 (BASELINE,) = _those(lambda row: row.baseline)
 (BOUND,) = _those(lambda row: row.bound)
-# Libraries and drivers of other vendors, which are measured for comparison on real GPUs only.
+# Libraries and drivers of other vendors. They are measured for comparison, only on real GPUs.
 PEERS = _those(lambda row: row.peer)
 MECHANISMS = _those(lambda row: row.not_on_sim is None)  # mechanisms that run on simulated machines
 MEASURED = _those(lambda row: row.not_on_cuda is None)  # mechanisms that run on real GPUs
-SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that run on no real GPU
+SIMULATED = _those(lambda row: row.not_on_cuda is not None)  # mechanisms that no real GPU runs
 # The default mechanisms of a study.
 DEFAULTS = _those(lambda row: row.by_default and not row.peer and not row.packs_updates)
-# The mechanisms that partitioned arrays have. UPDATE_DEFAULTS are the default mechanisms of their
-# studies.
+# The mechanisms that partitioned arrays have. UPDATE_DEFAULTS are the mechanisms that a study of
+# partitioned arrays runs by default.
 OF_UPDATES = _those(
     lambda row: row.updates_owner or row.updates_partials or row.packs_updates or row.moves_packets
 )
 UPDATE_DEFAULTS = _those(lambda row: row.by_default and not row.peer and row.name in OF_UPDATES)
-# Mechanisms that combine contributions. With these mechanisms, an update must not replace the old
-# value.
+# Mechanisms that combine contributions. They cannot run updates that replace the old value.
 COMBINING = _those(lambda row: row.updates_partials)
 ONLY_UPDATES = _those(lambda row: row.packs_updates)  # mechanisms that regions do not have
 QUEUED = _those(lambda row: row.queues_stores)  # mechanisms with a queue of remote stores
 TRACKED = _those(lambda row: row.tracks_chunks)
-# On real GPUs the copies of these mechanisms start after the kernels end, so both times are known.
+# On real GPUs, the copies of these mechanisms start after the kernels end. The time of kernels and
+# the time of copies are therefore known separately.
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
-# REPLAYED: mechanisms that can replay the stores of a recorded trace. RECORDED: mechanisms with
-# which a run can be recorded.
+# A recorded trace can be replayed with the mechanisms REPLAYED. A run can be recorded with the
+# mechanisms RECORDED.
 REPLAYED = _those(lambda row: row.stores_to_readers)
 RECORDED = _those(
     lambda row: (
@@ -69,20 +67,20 @@ RECORDED = _those(
 )
 
 # The suffix of a mechanism's name in a run without transfers. Such a run does everything else. It
-# shows the cost of tracking chunks and of starting transfers, not a speedup that can be reached.
+# shows the cost of tracking chunks and of starting transfers. Its time cannot be reached.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason
 
-# NCCL's collectives to try if all GPUs receive all data, and then those to try if only some GPUs
-# do.
+# NCCL's collectives to try: COLLECTIVES if all GPUs receive all data, and RANGE_COLLECTIVES if only
+# some GPUs receive all data.
 COLLECTIVES = COLLECTIVE.tried
 RANGE_COLLECTIVES = ("send-receive",)
-# The collectives to try if one GPU owns all data. An all-gather would pad the parts of all other
-# GPUs.
+# The collectives to try if one GPU owns all data. An all-gather is not tried, because it would pad
+# the parts of all other GPUs.
 OWNER_COLLECTIVES = ("broadcast", "send-receive")
 
-BULK = AGENT_COPY.names[1]  # how the threads of bulk_threads copy
+BULK = AGENT_COPY.names[1]  # the way in which the agents with `bulk_threads` threads copy
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -90,7 +88,7 @@ GIB = 1 << 30
 ELEMENT_BYTES = 4  # the size of a float32, which is the type of every region of a workload
 
 # The real node refuses to wait for more than 256 chunks of a part. This limit is lower, because a
-# part begins and ends with smaller chunks and so has a few more chunks.
+# part can have a few more chunks: chunks at the ends of a part are smaller.
 MOST_WAITS = 250
 
 
@@ -103,9 +101,7 @@ def size_text(size: int) -> str:
 
 
 def short_size(size: int) -> str:
-    """Return a number of bytes in the form of options: the number and the unit's first letter, as
-    in 256K.
-    """
+    """Return a number of bytes in the form of an option: the number and one letter, as in 256K."""
     return size_text(size).replace(" ", "").removesuffix("B").removesuffix("i")
 
 
@@ -116,9 +112,7 @@ def powers_tried(parameter: Parameter) -> tuple[int, ...]:
 
 
 def left_out_words() -> str:
-    """Return the mechanisms that a study runs only if the user names them, as part of the help
-    text.
-    """
+    """Return the mechanisms that a study runs only if the user names them, as words of the help."""
     rows = [row for row in ROWS if not row.by_default]
     plain = ", ".join(row.name for row in rows if row.only_if_named is None)
     reasons = (f"{row.name}, which {row.only_if_named}" for row in rows if row.only_if_named)
@@ -126,7 +120,7 @@ def left_out_words() -> str:
 
 
 class Config(NamedTuple):
-    """The configuration of a mechanism. None means that the mechanism lacks the parameter."""
+    """The configuration of a mechanism. None means that the mechanism has no such parameter."""
 
     ranges: int | None = None
     chunk_bytes: int | None = None
@@ -136,7 +130,7 @@ class Config(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
-        """Return the configuration that the fields of a row describe."""
+        """Return the configuration in the fields of a row."""
         return cls(*(fields.get(name) for name in cls._fields))
 
     def given(self) -> dict[str, int | str]:
@@ -146,7 +140,7 @@ class Config(NamedTuple):
     def arguments(self) -> tuple[int, int, int, str]:
         """Return the arguments for compiled modules.
 
-        Parameters that the mechanism lacks also get valid values.
+        If the mechanism does not have a parameter, the argument is still a valid value.
         """
         threads = self.bulk_threads or self.agent_threads or 32
         copy = BULK if self.bulk_threads is not None else ""
@@ -181,12 +175,12 @@ class Tuning:
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # The smallest chunk size for `copy-engine`, which pays for each wait. Smaller sizes are tried
-    # only if no larger size fits.
+    # The smallest chunk size for `copy-engine`, whose streams wait for each chunk. Smaller sizes
+    # are tried only if no larger size fits.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES
-    bulk_agents: bool = False  # whether to try agents of `polling` that copy in bulk, too
+    bulk_agents: bool = False  # whether to also try agents of `polling` that copy in bulk
 
     def space(self, mechanisms: Sequence[str], part_bytes: int, peers: int = 1) -> Any:
         """Return the candidates for the compiled search. `part_bytes` is the size of the largest
@@ -208,7 +202,7 @@ class Tuning:
         )
 
     def configs(self, mechanism: str, part_bytes: int) -> list[Config]:
-        """Return the configurations to try. `part_bytes` is the size of a device's largest part."""
+        """Return the configurations to try. `part_bytes` is the size of the largest part."""
         if mechanism == NCCL:
             return [Config(variant=name) for name in self.collectives]
         variants = ROW_OF[mechanism].variants

@@ -53,7 +53,7 @@ def _digits(text: str) -> list[int] | None:
 
 
 def whole_numbers(option: str, text: str, what: str) -> list[int]:
-    """Return the numbers of a list such as 1,2,4 in ascending order, without repetitions."""
+    """Return the numbers of a list such as 1,2,4 in ascending order, without duplicates."""
     found = _digits(text)
     if found is None:
         raise UserError(
@@ -66,13 +66,13 @@ def whole_numbers(option: str, text: str, what: str) -> list[int]:
 
 
 def size(text: str) -> int | None:
-    """Return the bytes of a size such as 256K, or None if the text is not a size."""
+    """Return the number of bytes of a size such as 256K, or None if the text is not a size."""
     found = _SIZE.fullmatch(text.strip().upper())
     return int(found[1]) * _UNITS[found[2]] if found else None
 
 
 def byte_count(option: str, text: str) -> int:
-    """Return the bytes of a size, which is a whole number or a number with a unit such as 256M."""
+    """Return the bytes of a size: a whole number, or a number with a letter such as 256M."""
     found = size(text)
     if found is None and text.isascii() and text.isdigit() and len(text) <= 15:
         found = int(text)
@@ -84,7 +84,7 @@ def byte_count(option: str, text: str) -> int:
 
 
 def size_between(option: str, text: str, least: str, most: str) -> int:
-    """Return the bytes of one size such as 256M."""
+    """Return the bytes of a size such as 256M. Raise UserError unless it is in the range."""
     found = size(text)
     if found is None or not (size(least) or 0) <= found <= (size(most) or 0):
         raise UserError(f"{option} {text!r}: give a size from {least} to {most}, such as 256M")
@@ -92,9 +92,7 @@ def size_between(option: str, text: str, least: str, most: str) -> int:
 
 
 def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
-    """Return the bytes of a list of sizes such as 64K,1M in ascending order, without
-    repetitions.
-    """
+    """Return the bytes of sizes in a list such as 64K,1M. The result ascends without duplicates."""
     found = {size(word) or 0 for word in text.split(",")}
     least, most = CHUNK_BYTES.commands
     if not all(least <= chunk <= most for chunk in found):
@@ -106,7 +104,7 @@ def chunk_sizes(option: str, text: str) -> tuple[int, ...]:
 
 
 def agent_threads(option: str, text: str) -> tuple[int, ...]:
-    """Return the numbers of a list such as 4096,16384 in ascending order, without repetitions."""
+    """Return the numbers of a list such as 4096,16384 in ascending order, without duplicates."""
     found = _digits(text)
     warp, least, most = AGENT_THREADS.multiple, AGENT_THREADS.least, AGENT_THREADS.most
     if found is None or not all(n % warp == 0 and least <= n <= most for n in found):
@@ -118,9 +116,10 @@ def agent_threads(option: str, text: str) -> tuple[int, ...]:
 
 
 def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
-    """Raise UserError for mechanisms that no real GPU runs.
+    """Raise UserError if `names` has a mechanism that no real GPU runs.
 
-    `bound` allows the bound. Real GPUs do not run it, but it is derived.
+    `bound` says whether the bound is allowed. Real GPUs do not run the bound; it is derived from
+    measurements.
     """
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):
@@ -162,7 +161,7 @@ MOST_BYTES = 16 << 30
 
 
 def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[str]:
-    """Return the names in a list, in the order of the known names."""
+    """Return the names in a list, in the order of `known`."""
     wanted = [word.strip() for word in text.split(",")]
     for word in wanted:
         if word not in known:
@@ -173,7 +172,7 @@ def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[st
 
 
 def sizes_between(least: str, most: str, factor: str | None, standard: int) -> list[int]:
-    """Return the sizes that --begin, --end and --factor give."""
+    """Return the sizes from `least` to `most`, each `factor` times as large as the size before."""
     first, last = byte_count("--begin", least), byte_count("--end", most)
     step = whole("--factor", factor, 2) or standard
     if last > MOST_BYTES:

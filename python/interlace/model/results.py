@@ -1,4 +1,4 @@
-"""The results of a study: its rows, and the file that has them."""
+"""The results of a study: its rows, and the file that stores them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BENCHMARK_FORMAT = 1  # the format version of benchmark files
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The head of a results file: format, command, version, commit and date."""
+    """The beginning of a results file: format, command, version, commit and date."""
 
     format: int
     command: str
@@ -47,9 +47,9 @@ class WireRow(msgspec.Struct, frozen=True):
 class Stores(msgspec.Struct, frozen=True):
     """Stores of kernels to other devices, counted as stores of kernels and as packets."""
 
-    stores: int  # stores to other devices; inline sends each store as one packet
+    stores: int  # stores to other devices; `inline` sends each of them as one packet
     bytes: int
-    sizes: list[int]  # the numbers of stores of 1, 2 to 3, 4 to 7, ... 128 bytes
+    sizes: list[int]  # the numbers of stores of 1, of 2 to 3, of 4 to 7, ... and of 128 bytes
     packets: int
     wire_bytes: int
     overwritten_bytes: int  # bytes that a later store overwrote before they were sent
@@ -60,21 +60,21 @@ class Stores(msgspec.Struct, frozen=True):
 
 
 class Sim(msgspec.Struct, frozen=True):
-    """The host's cost of a simulated row: CPU seconds, and MB (1e6 B) of the row's own process."""
+    """The cost of simulating a row: CPU seconds, and memory of the row's process (1 MB = 1e6 B)."""
 
     accesses: int  # pairs of a warp's instruction and a cache line
     remote_transactions: int
     cpu_s: float
     peak_rss_mb: float
-    stores: Stores | None = None  # None if kernels made no remote loads
-    # How many iterations were simulated. The other iterations repeat the last two, and ran only for
-    # their results. It is unset if all iterations were simulated.
+    stores: Stores | None = None  # None if the run counted no stores
+    # The number of iterations that were simulated. The other iterations ran only for their results,
+    # and their time is taken from the last two. Unset if all iterations were simulated.
     timed_iterations: int | UnsetType = UNSET
     inside: Inside | UnsetType = UNSET
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The repeats of a measured row. NVLink counters are per run, and null without NVML."""
+    """The repeats of a measured row. NVLink counters are per run; without NVML they are null."""
 
     times_s: list[float]
     copy_s: float
@@ -114,7 +114,7 @@ class StudyRow(msgspec.Struct, frozen=True):
 
     @property
     def inside(self) -> Inside | None:
-        """Return the inside of the run, or None if it is not known."""
+        """Return what happened inside the run, or None if the run was not observed."""
         return self.sim.inside or None if self.sim else None
 
 
@@ -126,20 +126,20 @@ class Study(Head, frozen=True):
     data: dict[str, Any]
     notes: list[str]
     rows: list[StudyRow]
-    # configurations that were slower than the configuration in their row
+    # configurations that were slower than the configuration of the same mechanism in `rows`
     candidates: list[StudyRow]
 
 
 class Timelines(msgspec.Struct, frozen=True):
-    """The first epochs of each row that has the most GPUs."""
+    """The first epochs of each row with the largest number of GPUs."""
 
     gpus: int
-    # a mechanism with its configuration, and its events from 0 s on
+    # a mechanism with its configuration, and its events; times count from the first event
     rows: list[tuple[str, list[Event]]]
 
 
 def without_inside(study: Study) -> Study:
-    """Return the study without the insides of its runs, which are long."""
+    """Return the study without the observations inside its runs, because they are long."""
 
     def short(row: StudyRow) -> StudyRow:
         if not row.sim:
@@ -154,7 +154,7 @@ def without_inside(study: Study) -> Study:
 
 
 class BenchmarkHead(msgspec.Struct):
-    """The head of a benchmark's results file. It also has the benchmark's name."""
+    """The beginning of a benchmark's results file, with the name of the benchmark."""
 
     format: int
     benchmark: str
@@ -165,14 +165,14 @@ class BenchmarkHead(msgspec.Struct):
 
 
 class BenchmarkFile(BenchmarkHead):
-    """The head of a benchmark's results file. It also has the benchmark's name."""
+    """The beginning of a benchmark's results file, with the name of the benchmark."""
 
     driver: str | None
     machine: dict[str, Any]
 
 
 def json_text(document: msgspec.Struct | Mapping[str, Any]) -> str:
-    """Return the text of the results file."""
+    """Return the text of a results file with this content."""
     return json.dumps(msgspec.to_builtins(document), indent=2, allow_nan=False) + "\n"
 
 
@@ -207,7 +207,7 @@ def commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else None
 
     top = ask("rev-parse", "--show-toplevel")
-    # an installed package may lie inside the checkout of another project
+    # an installed package can lie in a folder inside another project's checkout
     if not top or not (Path(top) / "python" / "interlace" / "model" / "results.py").is_file():
         return stated
     found = ask("rev-parse", "HEAD")

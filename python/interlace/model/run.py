@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RunFailure(Exception):  # noqa: N818 (also says that a device failed)
-    """A run failed although its input is valid. The command then ends with exit code 1."""
+    """A run failed although its input is valid. The command ends with exit code 1."""
 
 
 class Case(NamedTuple):
@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 class Wire(NamedTuple):
-    """Bytes on the wires of all devices in the whole run. None means unknown."""
+    """Bytes on the wires of all devices in a whole run. None means unknown."""
 
     useful: int | None = None
     protocol: int | None = None
@@ -54,13 +54,11 @@ class Counted(NamedTuple):
     """The reference node's counts of a run: its wire bytes and the work of its kernels."""
 
     wire: Wire
-    work: dict[str, Work]  # from a kernel's name to its work on all devices
-    sent_bytes: list[float]  # for each exchange of an iteration: bytes, summed over all iterations
+    work: dict[str, Work]  # maps a kernel's name to its work on all devices
+    sent_bytes: list[float]  # one number per exchange of an iteration, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """Return the counts of a longer run. It repeats the part after `earlier` another `more`
-        times.
-        """
+        """Return the counts of a longer run. It repeats the part since `earlier` `more` times."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -79,7 +77,7 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """Return the sum over all iterations for each exchange of an iteration.
+    """Return a sum over all iterations for each exchange of an iteration.
 
     If the iterations have different numbers of exchanges, return one sum over all exchanges.
     """
@@ -90,7 +88,7 @@ def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
 
 
 class Event(NamedTuple):
-    """A bar of a timeline."""
+    """A bar in a timeline."""
 
     device: int
     track: str  # one of: kernel, copy, exchange
@@ -110,7 +108,7 @@ class Outcome:
     timed_iterations: (
         int  # how many iterations were simulated; all others repeat the last two of them
     )
-    warm_iteration_s: float  # for sampled runs: the mean time of the iterations that repeat
+    warm_iteration_s: float  # if only some iterations were simulated: the mean time of the others
     residual: float
     values: NDArray[np.float32]  # the result on all devices, one replica for each
     wire: Wire = field(default_factory=Wire)
@@ -125,19 +123,19 @@ class Outcome:
     times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
     raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
     data_tx_bytes: float | None = None
-    # One sentence for each request that the run fulfilled in another way than the user asked.
+    # A sentence about each request that the run could not fulfil as the user asked.
     remarks: list[str] = field(default_factory=list)
-    # The work of each launch. Only the reference node counts it.
+    # The work of each launch. Only the reference node counts work.
     work: list[dict[str, Any]] = field(default_factory=list)
-    # Each list has a value for each exchange of an iteration, summed over iterations. On the
-    # reference node, the value is the number of bytes that the exchange delivered. In measured runs
-    # with events, the value is the time of the epoch before the exchange.
+    # `sent_bytes` and `epoch_s` have a value for each exchange of an iteration, summed over all
+    # iterations. `sent_bytes` is set by the reference node: the bytes that the exchange delivered.
+    # `epoch_s` is set by measured runs with events: the time of the epoch before the exchange.
     sent_bytes: list[float] = field(default_factory=list)
     epoch_s: list[float] = field(default_factory=list)
 
     @classmethod
     def of(cls, case: Case, result: dict[str, Any]) -> Self:
-        """Return the outcome in the result of a compiled module."""
+        """Return the outcome that the result of a compiled module describes."""
         wire = result["wire"]
         times = [float(t) for t in result.get("times_s", ())]
         runs = max(1, len(times))
@@ -182,7 +180,7 @@ class Outcome:
         return self.timed_iterations < self.iterations
 
     def forget_values(self) -> None:
-        """Free the values, which may take much memory."""
+        """Free the values, because they may take much memory."""
         import numpy as np
 
         self.values = np.empty((0, 0), dtype=np.float32)
@@ -194,7 +192,7 @@ def _whole(value: float | None) -> int | None:
 
 @contextlib.contextmanager
 def core_errors(run: Case | str | None = None) -> Iterator[None]:
-    """Translate errors of a compiled module: bad input to UserError, all others to RunFailure."""
+    """Translate errors of a compiled module: bad input to UserError, other errors to RunFailure."""
     where = f"{run}: " if run is not None else ""
     try:
         yield
@@ -202,7 +200,7 @@ def core_errors(run: Case | str | None = None) -> Iterator[None]:
         raise RunFailure(f"{where}there is not enough memory") from None
     except (
         RuntimeError
-    ) as error:  # a device or the driver failed, or a rule of the model was broken
+    ) as error:  # a device or the driver failed, or the program broke a rule of the model
         raise RunFailure(f"{where}{error}") from None
 
 

@@ -1,6 +1,6 @@
 """Runs simulations on a Dask cluster instead of this machine's cores.
 
-All workers need the same build of Interlace, so each task names its compiled simulator.
+All workers need the same build of Interlace. Each task therefore names its compiled simulator.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def core_build() -> str:
 
 
 class Job(NamedTuple):
-    """A run of a sweep. `point` names its place in the design space in words."""
+    """A run of a sweep. `point` says in words which point of the design space the run is for."""
 
     machine: Machine
     case: Case
@@ -49,7 +49,7 @@ class Job(NamedTuple):
 
 @contextlib.contextmanager
 def named(job: Job) -> Iterator[None]:
-    """Return the error with the point added to its message."""
+    """Add the job's point to the message of an error that the block raises."""
     try:
         yield
     except (RunFailure, UserError) as error:
@@ -76,7 +76,7 @@ def _task(workload: Workload, job: Job, build: str) -> Outcome:
 def run_on_cluster(
     address: str, workload: Workload, work: Sequence[Job], say: Callable[[str], None]
 ) -> Iterator[tuple[int, Outcome]]:
-    """Yield each run's index and outcome as the run ends, in any order.
+    """Yield the index and the outcome of each run when the run ends, in any order.
 
     If the caller leaves the loop early, runs that have not begun are cancelled. `say` receives
     sentences about workers that do not answer. The caller must trust the scheduler and the workers,
@@ -111,20 +111,18 @@ def run_on_cluster(
 
 
 class _Silence:
-    """Reports workers that have sent their scheduler nothing for a while. It reports each worker
-    once.
-    """
+    """Reports each worker that has sent its scheduler nothing for a while, once per worker."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._looked = -math.inf
-        # From a worker's address to Dask's time of its last message, and to our time of the check
-        # that found this message.
+        # Maps a worker's address to two times: Dask's time of the worker's last message, and our
+        # time of the check that found this message.
         self._seen: dict[str, tuple[Any, float]] = {}
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Compare the times of the workers' last messages with the times at the previous check."""
+        """Report workers whose last message is the same as at a check SILENT_S or more ago."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now
@@ -171,7 +169,7 @@ def _connect(address: str) -> Any:
         ) from None
     logging.getLogger("distributed").setLevel(
         logging.CRITICAL
-    )  # the log of distributed would repeat the errors that are raised below
+    )  # the log of distributed would repeat the errors that this function raises
     try:
         client = distributed.Client(address, timeout=CONNECT_S)
     except (OSError, ValueError, TypeError) as error:  # a timeout is an OSError

@@ -47,44 +47,45 @@ class Node:
     bulk_agents: bool  # whether `polling` may use agents that copy in bulk
 
     def description(self) -> dict[str, Any]:
-        """Return the machine as the results file describes it."""
+        """Return the machine in the form in which the results file describes it."""
         raise NotImplementedError
 
     def attempts(
         self, workload: Workload, cases: Sequence[Case]
     ) -> Iterator[tuple[Case, Outcome | UserError]]:
-        """Yield each case with its outcome, or with the reason for its refusal, in any order."""
+        """Yield each case with its outcome, or with the reason why the node refuses the case.
+
+        The order is not defined.
+        """
         raise NotImplementedError
 
     def outcomes(self, workload: Workload, cases: Sequence[Case]) -> Iterator[Outcome]:
-        """Yield each case with its outcome, in any order. Raise an error for the first refusal."""
+        """Yield each case with its outcome, in any order. Raise the error of the first refusal."""
         for _, found in self.attempts(workload, cases):
             if isinstance(found, UserError):
                 raise found
             yield found
 
     def runs(self, mechanism: str) -> bool:
-        """Return whether this node runs the mechanism. If it does not, the mechanism's rows are
-        derived.
-        """
+        """Return whether this node runs the mechanism. Otherwise, its rows are derived."""
         raise NotImplementedError
 
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and notes about the others.
+        """Return the default mechanisms that can run here, and notes about those that cannot.
 
-        `defaults` are the workload's default mechanisms. Other vendors' libraries are compared only
-        for workloads with the usual defaults.
+        `defaults` are the workload's default mechanisms. Libraries of other vendors are added only
+        if the workload has the usual defaults.
         """
         return defaults, {}
 
 
 class SimulatedNode(Node):
-    """A described machine. Each run has a process of its own."""
+    """A described machine, which the simulator runs. Each run has a process of its own."""
 
     name = "sim"
-    # Simulations take long, and neighbouring values give similar results, so few values are tried.
+    # Simulations take long, and neighbouring values give similar results. So few values are tried.
     default_ranges = (2, 8, 32)
     default_chunks = (64 * KIB, MIB)
     default_threads = (4096,)
@@ -100,7 +101,7 @@ class SimulatedNode(Node):
         self.machine_name = self.description_of.name
         self.gpus = self.description_of.gpu.count
         self.jobs = jobs
-        self.whole = whole  # whether iterations that repeat are simulated as well
+        self.whole = whole  # whether to also simulate iterations that repeat earlier iterations
 
     def description(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.description_of)
@@ -121,8 +122,8 @@ class SimulatedNode(Node):
         yield from in_processes(work, cases, self.jobs)
 
 
-# The bytes of the exchange that measures the rate. With so many bytes, the start and the end of the
-# exchange hardly count.
+# The bytes of the exchange that measures the rate. With this size, the start and the end of the
+# exchange hardly affect the rate.
 RATE_BYTES = 64 * MIB
 RATE_REPEATS = 3
 
@@ -201,8 +202,9 @@ class CudaNode(Node):
                 raise UserError(f"{option} {name}{NOT_AVAILABLE}{reason}")
 
     def exchange_rate(self, gpus: int) -> float:
-        """Return the bytes a second that each GPU sends while all GPUs send to all. Measure this
-        once.
+        """Return the bytes per second that each GPU sends while all GPUs send to all other GPUs.
+
+        The rate is measured only once.
         """
         if gpus not in self.rates:
             with turn(), core_errors(f"the exchange rate of {gpus} GPUs"):
@@ -229,7 +231,7 @@ class CudaNode(Node):
         }
 
     def shares(self, gpus: int) -> bool:
-        """Return whether a GPU stands for several devices in a run on this number of devices."""
+        """Return whether several devices share a GPU in a run on this number of devices."""
         return self.share_gpu and gpus > self.gpus
 
     def runs(self, mechanism: str) -> bool:
@@ -248,7 +250,7 @@ class CudaNode(Node):
                 self.cuda, case, self.warmup, self.repeats, share_gpu=self.shares(case.gpus)
             )
 
-        # Cases whose data may be too large run first, so that a refusal comes before long runs.
+        # Cases whose data may be too large run first. A refusal then comes before long runs.
         for case in sorted(cases, key=lambda case: case.mechanism != UNIFIED_MEMORY):
             with turn():
                 found = _attempt(run, case)
@@ -257,8 +259,8 @@ class CudaNode(Node):
     def without_transfers(self, workload: Workload, outcome: Outcome) -> Outcome:
         """Repeat a run without its transfers, with the same number of iterations.
 
-        The replicas lack the values of other GPUs. Therefore the residual does not end the run
-        early, and the values cannot be verified. The values are freed.
+        Without transfers, the replicas lack the values of other GPUs. Therefore the residual must
+        not end the run early, and the values cannot be verified. The values are freed.
         """
         case = outcome.case.without_transfers()
         with turn():
@@ -276,11 +278,10 @@ class CudaNode(Node):
 
 
 def threads_of(case: Case, cores: int, simulations: int) -> int:
-    """Return the number of threads of this simulation.
+    """Return the number of threads for the simulation of a case.
 
     If there are fewer simulations than cores, the simulations share the cores. A run on one GPU has
-    one thread. With one GPU, a second thread can only record ahead, which makes some workloads
-    slower.
+    one thread: a second thread could only record ahead, which makes some workloads slower.
     """
     return 1 if case.gpus == 1 else max(1, cores // max(1, simulations))
 
@@ -312,13 +313,13 @@ def real_node(
     by_processes: bool = False,
     sharing: int = 0,
 ) -> CudaNode:
-    """Return this computer's GPUs.
+    """Return the node of this computer's GPUs.
 
-    With `by_processes`, mechanisms that need a process for each GPU may use one. With `sharing`,
-    this many devices may share the GPUs if there are fewer GPUs. If there is no GPU, raise
-    UserError, which suggests `hint` instead.
+    With `by_processes`, a mechanism that needs a process for each GPU may run in such processes.
+    `sharing` is the number of devices that may share the GPUs if there are fewer GPUs. If there is
+    no GPU, raise UserError; its message suggests `hint` instead.
     """
-    if sharing:  # each stream of each device needs a hardware queue of its own
+    if sharing:  # each stream of each device needs its own hardware queue
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if hint is None:
         from interlace.machine.shipped import shipped_machines

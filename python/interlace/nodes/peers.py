@@ -1,4 +1,4 @@
-"""Finds other vendors' libraries for comparison, or the reason why a library cannot be used."""
+"""Finds libraries of other vendors for comparison, or says why a library cannot be used."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from interlace.model.run import core_errors
 
 
 def package_files(package: str, name: str) -> list[str]:
-    """Return the files with this name in the `lib` folder of a Python package.
+    """Return the files named `name` in the `lib` folder of a Python package.
 
-    The list is empty if the package is missing.
+    The list is empty if the package is not installed.
     """
     try:
         spec = importlib.util.find_spec(package)
@@ -34,9 +34,7 @@ def nccl_version(cuda: Any) -> str:
 
 
 def nvshmem_files() -> list[str]:
-    """Return NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or the Python package's
-    file.
-    """
+    """Return NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or the Python package's."""
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 
@@ -44,7 +42,7 @@ def nvshmem_files() -> list[str]:
 def why_not(mechanism: str, cuda: Any, gpus: int, by_processes: bool) -> str | None:
     """Return why a mechanism cannot run on this computer's GPUs, or None if it can.
 
-    `by_processes` says whether the command can use a process for each GPU.
+    `by_processes` says whether the command can start a process for each GPU.
     """
     if mechanism == NCCL:
         try:

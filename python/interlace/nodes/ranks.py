@@ -1,9 +1,10 @@
 """Runs a workload with a process for each GPU, as NVSHMEM requires.
 
-The caller writes the data into a folder and starts the processes: `python -m interlace.nodes.ranks
-FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file into the folder. The
-other ranks need this file to connect to rank 0. Each process writes its figures and its GPU's part
-of the result, and the caller combines them. If one process fails, the caller ends the others.
+The caller writes the data into a folder and starts the processes with `python -m
+interlace.nodes.ranks FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file
+into the folder, which the other ranks need to connect to rank 0. Each process writes its figures
+and its GPU's part of the result. The caller combines the figures and the parts. If one process
+fails, the caller ends all other processes.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# Without -P, files in the current folder could replace modules of the same name.
+# Without -P, a file in the current folder could replace a module of the same name.
 COMMAND = (sys.executable, "-P", "-m", "interlace.nodes.ranks")
-START_S = 90  # seconds until all processes must have connected
+START_S = 90  # all processes must have connected after this many seconds
 RUN_S = 900  # seconds that the whole run may take
 _LOOK_S = 0.02
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -51,9 +52,9 @@ _REMARK = (
 
 
 def why_not(files: Sequence[str]) -> str | None:
-    """Return why processes cannot connect by NVSHMEM, without a full stop, or None if they can.
+    """Return why NVSHMEM cannot connect processes, without a full stop, or None if it can.
 
-    `files` are the library's files.
+    `files` are the files of NVSHMEM's library.
     """
     try:
         with tempfile.TemporaryDirectory(prefix="interlace-") as folder:
@@ -66,7 +67,7 @@ def why_not(files: Sequence[str]) -> str | None:
 def measure(
     workload: Workload, case: Case, files: Sequence[str], warmup: int, repeats: int
 ) -> Outcome:
-    """Run on the first GPUs, with a process for each.
+    """Run the case on the first GPUs, with a process for each GPU.
 
     Raises the same errors as a run in one process.
     """
@@ -178,7 +179,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
 
 
 def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
-    """Return the id that all ranks share. Rank 0 makes it, and the other ranks wait for it."""
+    """Return NVSHMEM's id of the job. Rank 0 makes the id, and the other ranks wait for it."""
     path = folder / "id"
     if rank == 0:
         made = bytes(cuda.make_nvshmem_id(files))
@@ -192,7 +193,7 @@ def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
 
 
 def work(folder: Path, rank: int, cuda: Any) -> None:
-    """Do the work of one rank in the compiled module."""
+    """Run the part of one rank in the compiled module, and write its results."""
     import numpy as np
 
     spec = json.loads((folder / "spec.json").read_text(encoding="utf-8"))

@@ -1,1 +1,1 @@
-"""The published figures of a paper beside simulated and measured figures: `interlace reproduce`."""
+"""Compares a paper's published figures with simulated and measured ones: `interlace reproduce`."""

@@ -1,11 +1,11 @@
-"""The figures that the text of the DualOpt paper states, beside ours.
+"""The figures that the text of the DualOpt paper states, beside our figures.
 
 The paper is Belayneh et al., "Locality-aware Optimizations for Improving Remote Memory Latency in
 Multi-GPU Systems" (PACT 2022).
 
-A bar that has no number in the text has no published value here. The paper's baseline, direct cache
-access, is the mechanism `direct`. Every run is simulated on four R9 Nanos, the paper's machine.
-`dualopt_inputs` explains our choices where the paper leaves something open.
+If the text gives no number for a bar, the bar has no published value here. The paper's baseline,
+direct cache access, is the treatment `direct`. Every run is simulated on the paper's machine, four
+R9 Nanos. Where the paper leaves something open, `dualopt_inputs` explains our choice.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from interlace.workloads import unified
 
 TITLE = "DualOpt (PACT 2022): published figures, and figures simulated on the paper's machine"
 
-STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step adds one optimisation to the step before it
-# the mechanism for arrays that begin on the same GPUs as in the baseline
+STEPS = (BYPASS, FINE_GRAINED, COALESCED)  # each step adds one optimisation to the previous step
+# Griffin with arrays that begin on the same GPUs as in the baseline
 PLACED = f"{GRIFFIN}, placed"
-OWN = "own"  # the variant whose figures we compare with the paper's figures
+OWN = "own"  # the machine whose figures are compared with the paper's figures
 FINE_L2 = "fine-l2"  # a machine whose caches fetch single sectors of a line
-# a machine whose packets hold several stores; a packet of MGPUSim holds one store
+# A machine whose packets hold several stores. In MGPUSim, a packet holds one store.
 LARGE_PACKETS = "large-packets"
-# Mechanisms that go beyond the paper: an engine that keeps deciding, an engine that decides for
-# each page, and FinePack's queues for stores. Each entry has the last part of the keys of its
-# figures, and the machine on which both the mechanism and dualopt run.
+# Treatments that go beyond the paper: an engine that decides again and again, an engine that
+# decides for each page, and FinePack's queues for stores. An entry has the last part of the keys of
+# the figures, and the machine on which the treatment and dualopt run.
 PAST = {
     DUALOPT_ADAPTIVE: ("adaptive", OWN),
     DUALOPT_PAGES: ("pages", OWN),
     DUALOPT_FINEPACK: ("finepack", LARGE_PACKETS),
 }
 FOUR = 4
-WORDS = 16  # words of 4 bytes in a line
-# From the engine's choice to the class of programs for which the engine should make this choice.
+WORDS = 16  # the number of words of 4 bytes in a line
+# Maps the engine's choice to the class of programs for which this choice is right.
 CLASS_OF = {"none": LOCAL, COALESCED: FINE, RDMA_CACHE: CACHED}
 
 INSENSITIVE = tuple(name for name, kind in PUBLISHED.items() if kind == FINE)
@@ -81,7 +81,7 @@ def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
 
 
 def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
-    """Return the machine with the bandwidth and latency of links and switches multiplied."""
+    """Return the machine with other bandwidths and latencies of links and switches, by factors."""
     links = [
         msgspec.structs.replace(
             link,
@@ -98,12 +98,12 @@ def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Mac
 
 
 def _with_flits(machine: Machine, size: int) -> Machine:
-    """Return the machine with another flit size at the same frequency."""
+    """Return the machine with flits of another size, at the same frequency."""
     ((name, protocol),) = machine.protocol.items()
     before = protocol.flit_bytes
     assert isinstance(before, int)
     larger = msgspec.structs.replace(protocol, flit_bytes=size)
-    links = [  # a buffer still holds the same number of flits
+    links = [  # a buffer holds as many flits as before
         msgspec.structs.replace(link, queue_KiB=link.queue_KiB * size / before)
         if isinstance(link.queue_KiB, int | float)
         else link
@@ -127,7 +127,7 @@ def _with_dispatch(machine: Machine, how: str) -> Machine:
 
 
 def of_gpus(machine: Machine, count: int) -> Machine:
-    """Return the machine's tree for an even number of GPUs. Each lower switch has two GPUs."""
+    """Return the machine as a tree for an even number of GPUs, with two GPUs below each switch."""
     to_gpus = next(link for link in machine.link if link.ends[0].startswith("gpu"))
     to_root = next(link for link in machine.link if link.ends[1] == "host")
     switches: list[Switch] = []
@@ -191,10 +191,10 @@ def machines() -> dict[str, Machine]:
 
 
 class Case(NamedTuple):
-    """One run of a program, described by its size, machine, number of GPUs and mechanism."""
+    """One run of a program: its size, machine, number of GPUs and treatment of remote loads."""
 
     scale: int
-    machine: str  # a key of `machines`, or the name of a window
+    machine: str  # a key of `machines`, or the name of a window (`_window`)
     gpus: int
     mechanism: str
 
@@ -209,7 +209,7 @@ def _pairs(scale: int, names: Sequence[str], gpus: int = FOUR) -> Iterator[Case]
 
 
 def main_scale(quick: bool) -> int:
-    """Return the scale of the inputs whose figures we compare with the paper's figures."""
+    """Return the scale of the inputs whose figures are compared with the paper's figures."""
     return SMALL if quick else LARGE
 
 
@@ -222,9 +222,10 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """Return a program's runs, except its runs in windows.
+    """Return the runs of a program, without its runs in windows.
 
-    A window depends on the program's number of accesses, which only a run can tell.
+    The beginning of a window depends on the number of accesses of the program, which is known only
+    after a run.
     """
     kind, main = PUBLISHED[program], main_scale(quick)
     found = [Case(main, OWN, 1, DIRECT)]
@@ -261,7 +262,7 @@ def _window(part: float) -> str:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """Return how often `reproduce` calls the runner's tick."""
+    """Return how many times `reproduce` calls the runner's tick."""
     each = len(given.WINDOWS) + len(_placements(quick))
     return sum(len(cases(name, quick)) + each for name in unified.PROGRAMS)
 
@@ -273,7 +274,7 @@ def _placements(quick: bool) -> Sequence[tuple[str, str]]:
 def inputs(quick: bool) -> dict[str, Any]:
     """Return the scales of the inputs, the seed, and how the machines differ.
 
-    Each run states its own sizes.
+    The sizes of a program are in each of its runs.
     """
     return {
         "seed": unified.SEED,
@@ -289,7 +290,7 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 
 class NotRun(Exception):  # noqa: N818 (--quick leaves runs out)
-    """A figure needs a run that was not made."""
+    """A figure needs a run that was not made, because --quick leaves it out."""
 
 
 class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
@@ -302,12 +303,12 @@ class NothingSeen(Exception):  # noqa: N818 (says why a program has no figure)
 
 
 class Found:
-    """The results of a program's runs."""
+    """The results of the runs of one program."""
 
     def __init__(self, main: int) -> None:
         self.main = main
         self.runs: dict[Case, dict[str, Any]] = {}
-        # The runs at the smaller scale with other placements of blocks and pages.
+        # The runs at the smaller scale, with other placements of (blocks, pages).
         self.placed: dict[tuple[str, str], dict[str, Any]] = {}
 
     def run(
@@ -315,7 +316,7 @@ class Found:
     ) -> dict[str, Any]:
         """Return the result of a run.
 
-        By default, the run has the scale whose results are compared with the paper.
+        The default is the scale whose figures are compared with the paper's figures.
         """
         case = Case(self.main if scale is None else scale, machine, gpus, mechanism)
         if case not in self.runs:
@@ -326,7 +327,7 @@ class Found:
         self, slower: str, faster: str, machine: str = OWN, gpus: int = FOUR,
         scale: int | None = None,
     ) -> float:  # fmt: skip
-        """Return the speedup of one mechanism over another mechanism."""
+        """Return the speedup of the treatment `faster` over the treatment `slower`."""
         times = [self.run(how, machine, gpus, scale)["time_s"] for how in (slower, faster)]
         return float(times[0] / times[1])
 
@@ -370,7 +371,7 @@ def _simulate(
 def _place(
     runner: Runner, it: unified.Problem, placements: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], dict[str, Any]]:
-    """Make the DualOpt runs on four GPUs with other placements of blocks and pages."""
+    """Run DualOpt on four GPUs with other placements of blocks and pages."""
     case = Case(SMALL, OWN, FOUR, DUALOPT)
     own = to_core(machines()[OWN], runner.core)
     work = [
@@ -385,7 +386,7 @@ def _place(
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
-    """Make the runs in which the engines begin to watch the program in a later window."""
+    """Return the runs in which DualOpt's engine begins to watch in a later window."""
     own = machines()[OWN]
     return {
         Case(SMALL, _window(part), FOUR, DUALOPT): _with_dualopt(
@@ -446,7 +447,7 @@ Programs = dict[str, Found]
 def _mean(
     found: Programs, of: Callable[[Found], float], names: Sequence[str] = AVERAGED
 ) -> float | None:
-    """Return the arithmetic mean, which is the kind of average that the paper states.
+    """Return the arithmetic mean, because the paper states arithmetic means.
 
     Return None if a run is missing.
     """
@@ -465,7 +466,7 @@ def _of_each(
     found: Programs, key: str, figure: str, text: str, of: Callable[[Found], float],
     names: Sequence[str] = AVERAGED, published: dict[str, float] | None = None,
 ) -> list[FigureRow]:  # fmt: skip
-    """Return a row for each program. Its text is the program's name followed by `text`."""
+    """Return a row for each program. The row's text is the program's name and `text`."""
     known = published or {}
     rows = []
     for name in names:
@@ -501,7 +502,7 @@ def _used(run: dict[str, Any]) -> float:
 
 
 def _fig_2(found: Programs) -> list[FigureRow]:
-    """Fig. 2: faster links. Each factor has a row for frequency and a row for bandwidth alone."""
+    """Fig. 2: faster links. Each factor has a row for the frequency and one for the bandwidth."""
     rows = []
     for factor, published in given.FREQUENCIES.items():
         for what, text in (
@@ -545,7 +546,7 @@ def _fig_3(found: Programs) -> list[FigureRow]:
 
 
 def _fig_4(found: Programs) -> list[FigureRow]:
-    """Fig. 4: the fraction of the time of remote loads that passes between GPUs."""
+    """Fig. 4: the fraction of their time that remote loads spend between GPUs."""
 
     def share(f: Found) -> float:
         loads = f.run(DIRECT)["loads"]
@@ -606,7 +607,7 @@ def _fig_6(found: Programs) -> list[FigureRow]:
 
 
 def _table_1() -> list[FigureRow]:
-    """Table 1 and Fig. 9: the parameters with which the paper contradicts itself."""
+    """Table 1 and Fig. 9: parameters that contradict each other in the paper."""
     machine = machines()[OWN]
     added = machine.gpu.dualopt
     (protocol,) = machine.protocol.values()
@@ -629,7 +630,7 @@ def _table_1() -> list[FigureRow]:
 
 
 def _in_force(run: dict[str, Any]) -> str:
-    """Return the class that a program has according to the engine's decision in a run."""
+    """Return the class of a program that follows from the engine's decision in a run."""
     decided = run["decisions"][0]
     return CLASS_OF[decided["choice"] if decided["made"] else "none"]
 
@@ -658,7 +659,7 @@ def _classes_by_place(found: Programs) -> list[FigureRow]:
 
 
 def _table_2(found: Programs) -> list[FigureRow]:
-    """Table 2: classes."""
+    """Table 2: the classes of the programs."""
 
     ours = {name: _in_force(f.run(DUALOPT)) for name, f in found.items()}
     small = {name: _in_force(f.run(DUALOPT, scale=SMALL)) for name, f in found.items()}
@@ -677,7 +678,7 @@ def _table_2(found: Programs) -> list[FigureRow]:
 
 
 def _fig_10(found: Programs) -> list[FigureRow]:
-    """Fig. 10: whether the locality of a program stays the same while it runs."""
+    """Fig. 10: whether the locality of a program changes while the program runs."""
 
     def spread(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
         def widest(f: Found) -> float:
@@ -708,7 +709,7 @@ def _fig_10(found: Programs) -> list[FigureRow]:
 
 
 def _fig_12(found: Programs) -> list[FigureRow]:
-    """Fig. 12: the engine's estimate minus the value of the whole run."""
+    """Fig. 12: the engine's estimate minus the value for the whole run."""
 
     def error(of: str, whole: Callable[[dict[str, Any]], float]) -> Callable[[Found], float]:
         def difference(f: Found) -> float:
@@ -738,7 +739,7 @@ SPEEDUPS: tuple[tuple[str, str, float, Sequence[str]], ...] = (
 
 
 def _fig_13(found: Programs) -> list[FigureRow]:
-    """Fig. 13: speedups over the baseline, for both input scales and both readings of Table 1."""
+    """Fig. 13: speedups over the baseline, for both scales and both bandwidths of Table 1."""
 
     def gain(machine: str = OWN, scale: int | None = None) -> Callable[[Found], float]:
         return lambda f: f.over(DIRECT, DUALOPT, machine, scale=scale)
@@ -801,7 +802,7 @@ def _fig_13(found: Programs) -> list[FigureRow]:
 
 
 def _fewer(scale: int | None = None) -> Callable[[Found], float]:
-    """Return the ratio of bytes between GPUs: the baseline's bytes over DualOpt's bytes."""
+    """Return the function that divides the baseline's bytes between GPUs by DualOpt's bytes."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["link_bytes"]
@@ -811,7 +812,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Return the ratio of bytes that remote loads bring: the baseline's over DualOpt's."""
+    """Return the bytes that remote loads bring with the baseline, divided by DualOpt's."""
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -843,7 +844,7 @@ def _fig_14(found: Programs) -> list[FigureRow]:
 
 
 def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Found], float]:
-    """Return the ratio of mean load times: the baseline's time over DualOpt's time."""
+    """Return the function that divides the baseline's mean time of a load by DualOpt's time."""
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["loads"][what]
@@ -873,7 +874,7 @@ def _fig_15(found: Programs) -> list[FigureRow]:
 
 
 def _fig_16(found: Programs) -> list[FigureRow]:
-    """Fig. 16: the steps of coalescing. Each step is compared with the step before it."""
+    """Fig. 16: the steps of coalescing. Each step is compared with the previous step."""
     before = dict(zip(STEPS, (DIRECT, *STEPS), strict=False))
 
     def gain(step: str) -> Callable[[Found], float]:
@@ -944,7 +945,7 @@ def _fig_17(found: Programs) -> list[FigureRow]:
 
 
 def _fig_18(found: Programs) -> list[FigureRow]:
-    """Fig. 18: more GPUs."""
+    """Fig. 18: speedups on more GPUs."""
     return [
         row(f"speedup-{count}", "Fig. 18",
             f"{count} GPUs: speedup of DualOpt over the baseline, x", published,
@@ -957,7 +958,7 @@ def _fig_18(found: Programs) -> list[FigureRow]:
 
 
 def _past_the_paper(found: Programs) -> list[FigureRow]:
-    """Return the gains of engines beyond the paper over one decision for all GPUs."""
+    """Return the speedups of treatments beyond the paper over DualOpt's single decision."""
     rows = []
     for how, (key, where) in PAST.items():
 
@@ -973,7 +974,7 @@ def _past_the_paper(found: Programs) -> list[FigureRow]:
 
 
 def _sensitivity(found: Programs) -> list[FigureRow]:
-    """Section 6.2."""
+    """Section 6.2: other pieces, timeouts and machines."""
 
     def bytes_of(f: Found, machine: str) -> float:
         return float(f.run(COALESCED, machine, scale=SMALL)["link_bytes"])
@@ -1055,7 +1056,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
 
 
 def _table_3() -> list[FigureRow]:
-    """Table 3: what the authors judge each scheme to need."""
+    """Table 3: the authors' judgement of what each scheme needs."""
     note = "a judgement of the authors, which we cannot measure; interlace cost also prints it"
     return [
         row(f"needs-{scheme.lower()}", "Table 3",

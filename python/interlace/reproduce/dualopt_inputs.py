@@ -1,37 +1,37 @@
 """The inputs of `interlace reproduce dualopt`.
 
-`interlace.workloads.unified` has the programs' sizes. All choices follow from the paper alone. We
-wrote them down before the first run, and they do not change.
+`interlace.workloads.unified` has the sizes of the programs. All choices follow from the paper
+alone. We wrote the choices down before the first run, and they do not change.
 
-- Clock of the links. Table 1 gives flits of 16 B and 64 GB/s, which means 4 GHz. The paper's
-  simulator moves one flit a cycle at 1 GHz. The paper's question Q1 multiplies the baseline's
-  frequency by 2 to 16 and says that gains end "above 8 GHz". If the baseline has 1 GHz, 8 GHz is
-  the factor 8, and the published gains do end there. If it has 4 GHz, 8 GHz is the factor 2, and
-  the gains continue (1.8, 2.4, 3.1, 3.2). So we compare the paper's figures with links of 1 GHz.
-  Figures for links of 64 GB/s have keys of their own.
-- In the paper's simulator a higher frequency (Fig. 2) also shortens the latency of switches and
+- Clock of the links. Table 1 gives flits of 16 B and 64 GB/s, which means 4 GHz. But the paper's
+  simulator moves one flit per cycle at 1 GHz. The paper's question Q1 multiplies the baseline's
+  frequency by 2 to 16, and says that gains end "above 8 GHz". If the baseline has 1 GHz, then 8 GHz
+  is the factor 8, and the published gains do end there. If the baseline has 4 GHz, then 8 GHz is
+  the factor 2, but the published gains continue (1.8, 2.4, 3.1, 3.2). So we compare the paper's
+  figures with links of 1 GHz. Figures for links of 64 GB/s have keys of their own.
+- In the paper's simulator, a higher frequency (Fig. 2) also shortens the latency of switches and
   links. We run both versions: a higher frequency, and more bandwidth with the same latency.
-- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 four times. Flits of 32 and 64 B move at the
-  same frequency as flits of 16 B, so links with 32 B flits have twice the bandwidth, and links with
-  64 B flits four times.
-- Machines with 8 and 16 GPUs are trees like the machine with four: a switch for each pair of GPUs,
-  and a root above all switches.
-- Compute units get blocks by "partition" (Table 1). In section 6.2 they get blocks in turn, or
+- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 has four times this bandwidth. Flits of 32
+  and 64 B move at the same frequency as flits of 16 B. So links with flits of 32 B have twice the
+  bandwidth, and links with flits of 64 B have four times the bandwidth.
+- Machines with 8 and 16 GPUs are trees like the machine with four GPUs: each pair of GPUs has a
+  switch, and one root is above all switches.
+- Compute units get blocks by "partition" (Table 1). In section 6.2, they get blocks in turn or
   greedily.
-- Averages are arithmetic means over the eleven programs that are not local-dominated. Five programs
-  have 3.6 and six have 1.6, so this mean is 2.5, as the paper states. A mean over all 13 programs
-  or a geometric mean does not give 2.5.
+- Averages are arithmetic means over the eleven programs that are not local-dominated. Five of these
+  programs have 3.6 and six have 1.6, so this mean is 2.5, as the paper states. A mean over all 13
+  programs, or a geometric mean, does not give 2.5.
 - The windows of Fig. 10 begin at every quarter of a program's accesses.
 - The decision "takes negligible time compared to the total execution time" (section 5). Here the
-  engine warms up for 20 000 accesses and then watches until it has seen 20 000 remote loads. The
-  larger the inputs, the smaller is the fraction of a run before the decision. So we compare the
+  engine warms up for 20 000 accesses, and then watches until it has seen 20 000 remote loads. The
+  larger the inputs are, the smaller is the fraction of a run before the decision. So we compare the
   paper's figures with the larger set, which has four times MGPUSim's parameters. The smaller set
   has MGPUSim's own parameters, and its keys end in `-small`. Fig. 2, Fig. 10, granularities and
   timeouts need no decision and use the smaller set.
-- The paper does not say how a program's blocks are spread over the GPUs. The figures use contiguous
-  ranges of blocks and put pages where each array asks for them (`own`), as MGPUSim does. An
-  experiment repeats the smaller set with `PLACEMENTS`, which are all other placements that
-  `interlace locality` knows.
+- The paper does not say how the blocks of a program are spread over the GPUs. The figures use
+  contiguous ranges of blocks, and put pages where each array asks for them (`own`), as MGPUSim
+  does. An experiment repeats the smaller set with all other placements that `interlace locality`
+  knows (`PLACEMENTS`).
 
 `quick` runs only the smaller set, on fewer machines, with the first two of `PLACEMENTS`.
 """
@@ -41,21 +41,21 @@ from __future__ import annotations
 MACHINE = "4x-r9nano-1ghz"
 OTHER_READING = "4x-r9nano"
 DISPATCH = "partition"
-# from the factor of the frequency to the published speedup
+# maps the factor of the frequency to the published speedup
 FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}
-GRANULARITIES = (8, 16)  # bytes of a piece; Table 1 has 4
-TIMEOUTS = (10, 50)  # clocks until a timeout; Table 1 has 30
+GRANULARITIES = (8, 16)  # the bytes of a piece; Table 1 has 4
+TIMEOUTS = (10, 50)  # the clocks until a timeout; Table 1 has 30
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
 FRIENDLY_WITHOUT_MM = (6 * 1.6 - 2.6) / 5
-# Bytes of a sector of both caches. The simulator allows at most six sectors in a line, so sectors
-# of 4 B are not possible.
+# The bytes of a sector in both caches. The simulator allows at most six sectors in a line, so
+# sectors of 4 B are not possible.
 FINE_L2_BYTES = 16
-GENERATIONS = {"pcie5": 2, "pcie6": 4}  # from the PCIe generation to the factor of the bandwidth
-FLITS = {32: 2.0, 64: 1.8}  # from the bytes of a flit to the published speedup; Table 1 has 16
+GENERATIONS = {"pcie5": 2, "pcie6": 4}  # maps the PCIe generation to the factor of the bandwidth
+FLITS = {32: 2.0, 64: 1.8}  # maps the bytes of a flit to the published speedup; Table 1 has 16
 MORE_GPUS = {8: 2.8, 16: 2.9}
 WINDOWS = (0.25, 0.5, 0.75)  # the fraction of a program's accesses that comes before each window
-WINDOW_ACCESSES = 2000  # remote accesses in a window
-PLACEMENTS = (  # pairs: placement of blocks, placement of pages
+WINDOW_ACCESSES = 2000  # the number of remote accesses in a window
+PLACEMENTS = (  # (placement of blocks, placement of pages)
     ("round-robin", "own"),
     ("contiguous", "round-robin"),
     ("round-robin", "round-robin"),
@@ -65,8 +65,8 @@ PLACEMENTS = (  # pairs: placement of blocks, placement of pages
     ("contiguous", "gpu0"),
 )
 QUICK_PLACEMENTS = PLACEMENTS[:2]
-SMALL, LARGE = 1, 4  # the factors of MGPUSim's sizes: one factor for each set
+SMALL, LARGE = 1, 4  # the factors on MGPUSim's sizes in the smaller and in the larger set
 # A cache of this size never evicts a remote line, so it shows what an ideal buffer could merge (the
 # paper's question Q5).
 IDEAL_CACHE_MIB = 64
-LARGE_PACKET_BYTES = 4096  # the value of FinePack's Table III
+LARGE_PACKET_BYTES = 4096  # the size of a packet in FinePack's Table III

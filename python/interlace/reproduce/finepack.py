@@ -1,11 +1,11 @@
-"""The figures that the text of the FinePack paper states, beside ours.
+"""The figures that the text of the FinePack paper states, beside our figures.
 
 The paper is Muthukrishnan et al., "FinePack: Transparently Improving the Efficiency of Fine-Grained
 Transfers in Multi-GPU Systems" (HPCA 2023).
 
-A bar that has no number in the text has no published value here. The paper's "P2P stores" are the
-mechanism `inline`, and its "bulk DMA" is `bulk-copy`. Every run is simulated on the paper's
-machines: four GV100 on PCIe 4 to 6, and sixteen on PCIe 6.
+If the text gives no number for a bar, the bar has no published value here. The paper's "P2P stores"
+are the mechanism `inline`, and its "bulk DMA" is `bulk-copy`. Every run is simulated on the paper's
+machines: four GV100 with PCIe 4 to 6, and sixteen GV100 with PCIe 6.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ FASTER = {"pcie5": "4x-gv100-pcie5", "pcie6": "4x-gv100-pcie6"}
 NVLINK = "4x-volta-nvlink2"  # the machine of Fig. 2
 
 SUBHEADERS = (2, 3, 4, 5, 6)
-OWN_SUBHEADER = 5  # bytes of a sub-header in Table III and in the machine files
-PROBES = (4, 8, 16, 32, 64, 128)  # bytes of a store, one size for each probe
-# Why a packet was sent. Runs without loads, atomics and timeouts have no other reasons.
+OWN_SUBHEADER = 5  # the bytes of a sub-header in Table III and in the machine files
+PROBES = (4, 8, 16, 32, 64, 128)  # the bytes of a store, one size for each probe
+# Why a packet was sent. The runs have no loads, atomics or timeouts, so there are no other reasons.
 REASONS = {
     "payload": "because their payload is full, fraction",
     "entries": "because no line of the queue is free, fraction",
@@ -137,7 +137,7 @@ LOADED: dict[str, Callable[[Sizes], Workload]] = {
         HitInputs(size=sizes.hit_size, kernel=given.KERNELS["hit"], **SAME), None
     ),
 }
-# The experiments' inputs, by the experiments' names.
+# For each experiment, the inputs that differ from the usual inputs.
 VARIED: dict[str, dict[str, Callable[[Sizes], Workload]]] = {
     "to-all": {
         "als": lambda sizes: _als(sizes, TO_ALL),
@@ -190,7 +190,7 @@ OF_SIXTEEN = [SINGLE, *(Case(16, name) for name in FIG_9)]
 
 
 def subheader_machine(size: int) -> tuple[str, Machine]:
-    """Return the paper's machine with sub-headers of another size. The first item is its name."""
+    """Return a name for the paper's machine with sub-headers of another size, and the machine."""
     described = load_machine(MACHINE)
     queue = msgspec.structs.replace(described.gpu.remote_write_queue, subheader_bytes=size)
     gpu = msgspec.structs.replace(described.gpu, remote_write_queue=queue)
@@ -202,20 +202,20 @@ def _subheaders(quick: bool) -> tuple[int, ...]:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """Return how often `reproduce` calls the runner's tick."""
+    """Return how many times `reproduce` calls the runner's tick."""
     of_one = len(CASES) + len(_subheaders(quick)) + len(FASTER) * len(OF_BANDWIDTH)
     of_experiments = sum(experiments.runs_of(name) for name in LOADED)
     return len(LOADED) * (of_one + len(OF_SIXTEEN)) + of_experiments
 
 
 class Found(NamedTuple):
-    """All results of a workload, by machine."""
+    """All results of one workload, by machine."""
 
     own: Results
     subheaders: dict[int, Results]
     faster: dict[str, Results]
-    sixteen: Results  # on sixteen GPUs; also the bound for the larger inputs on four GPUs
-    varied: dict[str, Results]  # from an experiment's name to its results
+    sixteen: Results  # on 16 GPUs; also the bound on four GPUs with the inputs for 16 GPUs
+    varied: dict[str, Results]  # maps an experiment's name to its results
 
 
 def _run(runner: Runner, name: str, quick: bool) -> Found:
@@ -274,7 +274,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
 
 
 def _fig_2(runner: Runner) -> list[FigureRow]:
-    """Fig. 2: useful bytes over all bytes, by the size of a store."""
+    """Fig. 2: useful bytes as a fraction of all bytes, by the size of a store."""
     rows = []
     for kind, machine in (("pcie", MACHINE), ("nvlink", NVLINK)):
         described = to_core(load_machine(machine), runner.core)
@@ -296,7 +296,7 @@ def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     ]
 
 
-LIMITS = (  # what limits the opportunity: key, text and measure of each limit
+LIMITS = (  # what limits the opportunity: the key, the text and the measure of each limit
     ("issue-one-gpu", "with one GPU: issue slots used", issue_used),
     ("memory-one-gpu", "with one GPU: memory bandwidth used", memory_used),
     ("waits-for-others", f"{BOUND}: time in which a GPU waits while others compute",
@@ -320,7 +320,7 @@ def _fig_9(own: Mapping[str, Results]) -> list[FigureRow]:
 
 
 def _fig_10(own: Mapping[str, Results]) -> list[FigureRow]:
-    """Fig. 10: bytes on the links."""
+    """Fig. 10: the bytes on the links."""
     rows = [one.over_all(own) for one in FIGURES.values() if one.figure == "Fig. 10"]
     for name, r in own.items():
         of_copies = all_bytes(r, BASELINE)
@@ -335,7 +335,7 @@ def _fig_10(own: Mapping[str, Results]) -> list[FigureRow]:
 
 
 def _fig_11(own: Mapping[str, Results]) -> list[FigureRow]:
-    """Fig. 11: stores in a packet."""
+    """Fig. 11: the number of stores in a packet."""
     stores = FIGURES["stores-per-packet"]
     counts = {name: packed(r) for name, r in own.items()}
     least = min(counts, key=lambda name: counts[name])
@@ -361,7 +361,7 @@ def _fig_11(own: Mapping[str, Results]) -> list[FigureRow]:
 
 
 def _fig_12(found: Mapping[str, Found]) -> list[FigureRow]:
-    """Fig. 12: sub-headers."""
+    """Fig. 12: speedups with sub-headers of different sizes."""
 
     def time(of: Found, size: int) -> float:
         results = of.own if size == OWN_SUBHEADER else of.subheaders[size]
@@ -385,7 +385,7 @@ def _fig_12(found: Mapping[str, Found]) -> list[FigureRow]:
 
 
 def _fig_13(found: Mapping[str, Found]) -> list[FigureRow]:
-    """Fig. 13: faster links."""
+    """Fig. 13: speedups with faster links."""
     rows = []
     for short, machine in {"pcie4": MACHINE, **FASTER}.items():
         for mechanism in (INLINE, BASELINE, FINEPACK):
@@ -429,7 +429,7 @@ def _sixteen(found: Mapping[str, Found]) -> list[FigureRow]:
 
 
 def _storage() -> list[FigureRow]:
-    """Section IV-B: size of the data in the remote write queue, without tags and byte enables."""
+    """Section IV-B: the data in the remote write queue, without tags and byte enables."""
     rows = []
     for gpus, machine, published in ((FOUR, MACHINE, 48), (16, SIXTEEN, 120)):
         gpu = load_machine(machine).gpu

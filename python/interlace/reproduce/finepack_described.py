@@ -1,8 +1,8 @@
-"""The programs as FinePack's paper describes them, beside our programs.
+"""The programs as the FinePack paper describes them, beside our programs.
 
-If one of our programs fits the description, its row also gives the program's figures.
+If one of our programs fits the description, its rows also give the program's figures.
 
-Apart from what FinePack gains, the paper says this about its programs:
+Apart from the gains of FinePack, the paper says this about its programs:
 
 - "On average over 63% of inter-GPU transfers initiated by P2P stores carry a payload smaller than
   32B" (section II).
@@ -13,9 +13,9 @@ Apart from what FinePack gains, the paper says this about its programs:
 - CT's stores "exhibit minimal spatial locality" (section VI-A).
 
 `fits` checks the statements about single programs. A program has several kernels, one for each
-experiment. `choose` takes the first kernel that fits. Nothing else decides, and above all no figure
-of FinePack does. The statements about all programs together decide nothing. Their rows show whether
-the chosen programs fit these statements.
+experiment. `choose` takes the first kernel that fits. Nothing else decides; in particular, no
+figure of FinePack decides. The statements about all programs together do not decide either. Their
+rows show whether the chosen programs fit these statements.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from interlace.reproduce.rows import FigureRow, row
 from interlace.reproduce.runs import Results
 
 PEER_TO_PEER = Case(FOUR, INLINE)
-OWN = "own"  # the kernel that our other figures of the paper use
+OWN = "own"  # the kernel that all other figures of this paper use
 KERNELS = (OWN, "lane-by-lane", "to-all", "whole-lines", "whole-lines-to-all")
 READERS = "the readers"
-RECEIVERS = {  # which GPUs receive values: first in the paper's words, then in our programs
+RECEIVERS = {  # which GPUs receive values: (in the paper's words, in our programs)
     "jacobi": ("peer-to-peer", "neighbours"),
     "pagerank": ("peer-to-peer", READERS),
     "sssp": ("many-to-many", f"{READERS}; to-all: all"),
@@ -45,9 +45,9 @@ RECEIVERS = {  # which GPUs receive values: first in the paper's words, then in 
     "diffusion": ("peer-to-peer", "neighbours"),
     "hit": ("all-to-all", "all"),
 }
-# their peer-to-peer stores have 128 B and are faster than one GPU
+# programs whose peer-to-peer stores have 128 B and are faster than one GPU
 WHOLE_LINES = ("jacobi", "diffusion")
-SCATTERED = ("ct",)  # their stores have minimal spatial locality
+SCATTERED = ("ct",)  # programs whose stores have minimal spatial locality
 DESCRIBED = "as-described"
 NOTE = (
     "each program uses the first kernel that fits the paper's description of its stores, receivers "
@@ -90,7 +90,7 @@ def choose(name: str, results: Mapping[str, Results]) -> str | None:
 def rows_of(
     own: Mapping[str, Results], varied: Mapping[str, Mapping[str, Results]]
 ) -> list[FigureRow]:
-    """Return the paper's description beside ours, and the figures of the chosen programs."""
+    """Return rows with the paper's description and ours, and the figures of the chosen programs."""
     rows = []
     chosen = {}
     for name, r in own.items():
@@ -117,7 +117,7 @@ def rows_of(
 
 
 def _of_kernel(name: str, kernel: str, r: Results) -> list[FigureRow]:
-    """Return rows for the two values that `fits` compares, for one kernel of a program."""
+    """Return rows with the two values that `fits` compares, for one kernel of a program."""
     size = "0" if name in WHOLE_LINES else "most" if name in SCATTERED else None
     return [
         row(f"described-under-32B-{name}-{kernel}", "Fig. 4",

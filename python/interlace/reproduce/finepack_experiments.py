@@ -1,23 +1,24 @@
 """Experiments on FinePack's figures. An experiment repeats runs with one change.
 
-The paper leaves some choices open, and it contradicts some of our choices. Each experiment varies
-one choice and so shows whether this choice makes a figure differ from the paper's figure. The note
-of its rows names the change. No experiment changes the figures themselves.
+The paper leaves some choices open, and it contradicts some of our choices. Each experiment changes
+one choice. It shows whether this choice makes a figure differ from the paper's figure. The note of
+the experiment's rows names the change. Experiments do not change the figures themselves.
 
 - `lane-by-lane`: the paper says that peer-to-peer stores do well in Jacobi and diffusion, "where
   the store granularity is 128B", and poorly in the other programs. The stores of CT "exhibit
-  minimal spatial locality" (section VI-A). In our programs the lanes of EQWP, HIT and CT store side
-  by side. In this experiment the machine does not join the stores of neighbouring lanes to other
-  GPUs. Its `remote_store_bytes` is 4, and elements of 8 bytes stay whole.
-- `to-all`: section V calls ALS's communication "all-to-all" and SSSP's "many-to-many". In this
-  experiment both programs send every value to all GPUs. Otherwise our programs send a value only to
-  the GPUs that read it.
+  minimal spatial locality" (section VI-A). In our programs, neighbouring lanes of EQWP, HIT and CT
+  store to adjacent addresses. In this experiment, the machine does not join the stores of
+  neighbouring lanes to other GPUs. Its `remote_store_bytes` is 4. Elements of 8 bytes stay whole.
+- `to-all`: section V calls the communication of ALS "all-to-all" and that of SSSP "many-to-many".
+  In this experiment, both programs send every value to all GPUs. Otherwise our programs send a
+  value only to the GPUs that read it.
 - `both`: `lane-by-lane` and `to-all` together.
 - `whole-lines`: PageRank, SSSP and ALS use kernels whose warps store whole lines, or whole factors.
-  The paper has 42 stores in a packet of 4 KiB, so a store has about 97 bytes, and most stores must
-  be whole lines.
+  The paper has 42 stores in a packet of 4 KiB. So a store has about 97 bytes on average, and most
+  stores must be whole lines.
 - `whole-lines-to-all`: as in `whole-lines`, and ALS and SSSP also send every value to all GPUs.
-- `twice-the-size`: the bound on four GPUs with the inputs for 16 GPUs. These inputs are about twice
+- `twice-the-size`: the bound on four GPUs, with the inputs for 16 GPUs. These inputs are about
+  twice as large as the inputs for four GPUs.
   as large as the inputs for four GPUs.
 """
 
@@ -40,11 +41,11 @@ from interlace.reproduce.runs import Results, Runner
 from interlace.workloads import Workload
 
 LANE_BYTES = 4
-ALONE = ("eqwp", "hit", "ct")  # programs in which the lanes of our kernels store side by side
+ALONE = ("eqwp", "hit", "ct")  # programs whose neighbouring lanes store to adjacent addresses
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
-TWICE = Case(FOUR, BOUND)  # a run in addition to the runs on sixteen GPUs
+TWICE = Case(FOUR, BOUND)  # an additional run, of the inputs for 16 GPUs
 OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {
@@ -87,7 +88,7 @@ def lane_machine(name: str) -> tuple[str, Machine]:
 
 
 def runs_of(name: str) -> int:
-    """Return how many runs the experiments make of this workload."""
+    """Return how many runs of this workload the experiments make."""
     of_lanes = len(lane_cases(FOUR)) + len(lane_cases(16))
     of_lines = len(OF_LINES) * (1 + (name in TO_ALL))
     of_all = len(OF_ALL) * (name in TO_ALL)
@@ -95,27 +96,27 @@ def runs_of(name: str) -> int:
 
 
 def run_lanes(runner: Runner, workload: Workload, name: str, gpus: int) -> Results:
-    """Run a workload on a machine that does not join stores of neighbouring lanes."""
+    """Run a workload on the machine that does not join stores of neighbouring lanes."""
     machine, described = lane_machine(name)
     return _run(runner, workload, machine, described, lane_cases(gpus))
 
 
 def run_as(runner: Runner, workload: Workload, which: str) -> Results:
-    """Run a workload with a kernel that the paper's figures do not use."""
+    """Run a workload with a kernel that only an experiment uses."""
     return _run(runner, workload, f"{MACHINE}, {which}", load_machine(MACHINE), cases_of(which))
 
 
 def _run(
     runner: Runner, workload: Workload, machine: str, described: Machine, cases: Sequence[Case]
 ) -> Results:
-    runner.described[machine] = described  # the name tells the runs of this kernel from the others
+    runner.described[machine] = described  # this name distinguishes the runs of this kernel
     found: dict[str, Results] = {}
     runner.simulate(workload, [machine], cases, found)
     return found[machine]
 
 
 def replaced(own: Results, *experiments: Results | None) -> Results:
-    """Return the results; the experiments' outcomes replace the original outcomes."""
+    """Return `own`, with the outcomes of the experiments in place of the original outcomes."""
     found = Results()
     found.outcomes = dict(own.outcomes)
     for experiment in experiments:
@@ -136,7 +137,7 @@ SHOWN = {  # the keys of the figures that each experiment shows
 
 
 def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
-    """Return an experiment's rows for one of the workloads that the experiment varies."""
+    """Return the rows of an experiment for one of the workloads that the experiment changes."""
     mechanisms = [case.mechanism for case in cases_of(which)]
     rows = [
         row(f"speedup-{mechanism}-{name}-{which}", "Fig. 9",
@@ -161,7 +162,7 @@ def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
     return [*rows, FIGURES["stores-per-packet"].of_one(name, r, which, NOTES[which])]
 
 
-# The runs that make up each experiment. The outcomes of a later entry replace earlier outcomes.
+# The sets of runs that make up each experiment. Outcomes of a later set replace earlier outcomes.
 _MADE_OF = {
     "lane-by-lane": ("lane-by-lane",),
     "to-all": ("to-all",),
@@ -178,7 +179,7 @@ def rows_of(
 ) -> list[FigureRow]:
     """Return all rows of the experiments.
 
-    An experiment's runs replace runs on four and on sixteen GPUs. `varied` maps each workload and
+    An experiment replaces runs on four and on sixteen GPUs. `varied` maps each workload and each
     experiment to its runs. The key `OF_SIXTEEN` has the runs on sixteen GPUs.
     """
     rows = []
@@ -199,7 +200,7 @@ def rows_of(
         *rows,
         stores.over_all(large, lane, NOTES[lane]),
         *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
-        # `bound` measures `TWICE`, the larger inputs on four GPUs
+        # The measure of `bound` reads the case `TWICE`: the larger inputs on four GPUs.
         bound.over_all(sixteen, twice, NOTES[twice]),
         *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
     ]

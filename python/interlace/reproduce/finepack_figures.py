@@ -1,4 +1,4 @@
-"""Figures of FinePack that have several rows: for all programs, single programs and experiments."""
+"""Figures of FinePack with several rows: for all programs, for one program, for an experiment."""
 
 from __future__ import annotations
 
@@ -22,23 +22,21 @@ from interlace.reproduce.runs import Results
 
 
 class Figure(NamedTuple):
-    """A value that each program has, and the figure that the paper states for all programs
-    together.
-    """
+    """A value that each program has, and the figure that the paper states for all programs."""
 
     key: str
     figure: str  # the figure or section of the paper
     quantity: str  # the meaning of the value, with its unit
     published: float | None
-    of: Measure  # computes the value for a program
+    of: Measure  # a function that computes the value for a program
     note: str = ""
-    average: bool = False  # True: the arithmetic mean; False: the geometric mean
-    on: str = ""  # the machine, if it differs from the paper's four GPUs
+    average: bool = False  # whether the mean is the arithmetic mean instead of the geometric mean
+    on: str = ""  # the machine, unless it is the machine with four GPUs
 
     def over_all(
         self, results: Mapping[str, Results], varied: str = "", note: str = ""
     ) -> FigureRow:
-        """Return the mean over the programs.
+        """Return the row with the mean over the programs.
 
         `varied` names an experiment, and `note` explains the experiment.
         """

@@ -2,9 +2,9 @@
 
 Sizes and seeds follow from the paper alone (section V) and from the time that a run may take. We
 chose them without a look at any published figure, and they do not change. We added KERNELS and
-SUBSCRIBE after the first runs. The kernels of the first runs stored whole lines and sent them to
-all GPUs. The figures from before and after this addition differ because the programs differ.
-`--kernel` and `--subscribe` run either kind.
+SUBSCRIBE after the first runs. The kernels of the first runs stored whole lines, and sent them to
+all GPUs. The figures before and after this addition differ because the programs differ. The options
+`--kernel` and `--subscribe` select the old or the new programs.
 
 - Jacobi runs on "synthetically generated banded matrices", and "the boundary values are shared with
   the neighbors". Here: a band of 2 x 8 + 1 entries, and halos.
@@ -18,24 +18,25 @@ all GPUs. The figures from before and after this addition differ because the pro
   equation, the first equation that the paper names for it.
 
 The number of rows, pixels or points is as large as the time allows: a run has about ten million
-accesses. On 16 GPUs the number is about twice as large, because each GPU's part becomes small
+accesses. On 16 GPUs, the number is about twice as large, because the part of each GPU becomes small
 there. A run has two iterations, because GPS learns in the first iteration which pages are read.
 
-The size of a store depends on which lanes store side by side. Where the project has several kernels
-for a workload, these figures use the kernel that the papers and the public codes describe:
+The size of a store depends on which lanes store to adjacent addresses. If the project has several
+kernels for a workload, these figures use the kernel that the papers and the public codes describe:
 
-- Stores of Jacobi and diffusion have 128 B (section VI-A); both programs use one lane for each
+- Stores of Jacobi and diffusion have 128 B (section VI-A). Both programs use one lane for each
   element.
 - PageRank is "an iterative, synchronous series of matrix-vector operations", and SSSP goes over the
   same rows. The programs are not public. PROACT's paper runs PageRank and SSSP too and finds that
   "coalescing is poor" (section V-B). `warp-per-row` is the usual matrix-vector kernel for sparse
   rows (Bell and Garland, 2009), and its stores do not coalesce.
 - ALS "performs ALS using Stochastic Gradient Descent for vertices" (PROACT, section IV-C), and its
-  stores make 26 times as many transactions as copies (section V-B). `lane-per-row` has a lane for
-  each vertex. Its stores of 4 bytes make 32 times as many transactions as stores of whole lines.
-- CT's data "are produced densely in increasing address order" (PROACT, section V-B), and so are
-  ours.
-- EQWP's and HIT's kernels have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,
+  stores make 26 times as many transactions as copies (section V-B). Our kernel `lane-per-row` has a
+  lane for each vertex. Its stores of 4 bytes make 32 times as many transactions as stores of whole
+  lines.
+- CT's data "are produced densely in increasing address order" (PROACT, section V-B), as in our
+  program.
+- The kernels of EQWP and HIT have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,
   hit/src/turH.h: THREADSPERBLOCK_IN): `tiles`. The code of b2r also cuts along the fastest
   dimension; our kernel does not.
 
@@ -44,10 +45,11 @@ and Jacobi "peer-to-peer" for their matrices, so not every GPU receives everythi
 counts bytes of peer-to-peer stores as wasted if they are stored again. It mentions no bytes that
 nobody reads. The data of each run decide which GPU reads a value. A store goes to each reader of
 its element. A copy moves one range for each pair of GPUs. The range holds everything that the
-receiver reads and the bytes in between, which are "difficult to eliminate due to the coarse-grained
-nature of this paradigm". Jacobi, EQWP, diffusion and HIT have fixed ranges. With GPS, the pages
-inside the same ranges decide who receives them. One point speaks against `SUBSCRIBE`: section V
-calls the communication of ALS and X-ray CT "all-to-all" and that of SSSP "many-to-many".
+receiver reads, and the bytes in between, which are "difficult to eliminate due to the
+coarse-grained nature of this paradigm". In Jacobi, EQWP, diffusion and HIT, these ranges are fixed.
+With GPS, each page inside the same ranges goes to the GPUs that receive the range. One point speaks
+against `SUBSCRIBE`: section V calls the communication of ALS and X-ray CT "all-to-all" and that of
+SSSP "many-to-many".
 
 `quick` has about a tenth of the sizes. Launches, flags and starts of copies do not become shorter
 with fewer rows, so they weigh more in `quick`.
@@ -61,7 +63,7 @@ SEED = 1
 ITERATIONS = 2
 HALF_BANDWIDTH = 8  # half the bandwidth of Jacobi's matrix
 RANK = 16  # the number of ALS's factors
-ANGLES, SUBSETS = 32, 2  # angles and subsets of X-ray CT
+ANGLES, SUBSETS = 32, 2  # the numbers of angles and of subsets of X-ray CT
 KERNELS = {
     "pagerank": "warp-per-row",
     "sssp": "warp-per-row",
@@ -69,7 +71,7 @@ KERNELS = {
     "eqwp": "tiles",
     "hit": "tiles",
 }
-WHOLE_LINES = {  # kernels of an experiment, in which the lanes of a warp store side by side
+WHOLE_LINES = {  # kernels of an experiment; the lanes of a warp store to adjacent addresses
     "pagerank": "balanced",
     "sssp": "balanced",
     "als": "warp-per-row",
@@ -84,8 +86,8 @@ class Sizes(NamedTuple):
     pagerank_rows: int
     sssp_pages: int
     als_vertices: int
-    ct_size: int  # pixels a side
-    eqwp_size: int  # points a side
+    ct_size: int  # pixels on a side
+    eqwp_size: int  # points on a side
     diffusion_size: int
     hit_size: int
 

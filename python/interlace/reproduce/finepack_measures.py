@@ -1,4 +1,4 @@
-"""The measures of `interlace reproduce finepack`, taken from results on four or more GPUs."""
+"""Functions that compute the figures of `interlace reproduce finepack` from results."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ FIG_9 = (BOUND, INLINE, BASELINE, FINEPACK)
 
 FOUR = 4
 SINGLE = Case(1, BASELINE)
-UNDER_32 = 5  # the index of the first counts, which count stores smaller than 32 bytes
-LINE_BYTES = 128  # the value of Table III
+UNDER_32 = 5  # the first five counts of `sizes` count stores that are smaller than 32 bytes
+LINE_BYTES = 128  # the size of a line in Table III
 
 Measure = Callable[[Results], float]
 
@@ -32,28 +32,28 @@ def mean(results: Mapping[str, Results], of: Measure) -> float | None:
 
 
 def speedup(gpus: int, mechanism: str) -> Measure:
-    """Return the function that computes a mechanism's speedup over one GPU."""
+    """Return the measure: a mechanism's speedup over one GPU."""
     return lambda r: r.speedup(Case(gpus, mechanism))
 
 
 def gain(gpus: int, mechanism: str, over: str) -> Measure:
-    """Return the function that computes a mechanism's speedup over another mechanism."""
+    """Return the measure: the speedup of `mechanism` over the mechanism `over`."""
     return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
 
 
 def all_bytes(r: Results, mechanism: str) -> float:
-    """Return the number of all bytes on the links."""
+    """Return the number of bytes on the links, of all kinds."""
     wire = r.outcomes[Case(FOUR, mechanism)].wire
     return float((wire.useful or 0) + (wire.protocol or 0) + (wire.wasted or 0))
 
 
 def fewer(mechanism: str) -> Measure:
-    """Return the function that computes a mechanism's bytes on the links over FinePack's bytes."""
+    """Return the measure: a mechanism's bytes on the links divided by FinePack's bytes."""
     return lambda r: all_bytes(r, mechanism) / all_bytes(r, FINEPACK)
 
 
 def wasted_share(mechanism: str) -> Measure:
-    """Return the function that computes which share of a mechanism's bytes nobody reads."""
+    """Return the measure: the share of a mechanism's bytes that nobody reads."""
 
     def share(r: Results) -> float:
         wasted = r.outcomes[Case(FOUR, mechanism)].wire.wasted or 0
@@ -63,7 +63,7 @@ def wasted_share(mechanism: str) -> Measure:
 
 
 def stores(r: Results, mechanism: str) -> dict[str, Any]:
-    """Return the counters of the stores to other GPUs."""
+    """Return the counts of a mechanism's stores to other GPUs."""
     return r.outcomes[Case(FOUR, mechanism)].stores
 
 
@@ -81,7 +81,7 @@ def packed(r: Results) -> float:
 
 
 def flushed_for(reason: str, mechanism: str) -> Measure:
-    """Return the function that computes the share of flushes with this reason (0 if none)."""
+    """Return the measure: the share of flushes that have this reason, or 0 without flushes."""
 
     def share(r: Results) -> float:
         counted = stores(r, mechanism)
@@ -91,14 +91,14 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """Return the share of a line that stores filled, for lines that GPS sends; 0 without lines."""
+    """Return the share of a line that stores filled, over the lines that GPS sends, or 0."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
 
 
 def _of_gpus(r: Results, case: Case, part: Callable[[Activity], float]) -> float:
-    """Return the mean over a run's GPUs."""
+    """Return the mean of `part` over the GPUs of a run."""
     inside = r.outcomes[case].inside
     return 0.0 if inside is None else statistics.fmean(part(gpu) for gpu in inside.gpus)
 
@@ -114,5 +114,5 @@ def memory_used(r: Results) -> float:
 
 
 def waits_for_others(r: Results) -> float:
-    """Return the share of time in which a GPU waits for others, with infinite bandwidth."""
+    """Return the share of the time for which a GPU waits for others, with infinite bandwidth."""
     return _of_gpus(r, Case(FOUR, BOUND), lambda gpu: gpu.idle_while_others_compute)

@@ -1,13 +1,13 @@
-"""The figures that the text of the multi-path paper states, beside ours.
+"""The figures that the text of the multi-path paper states, beside our figures.
 
 The paper is Sojoodi et al., "Accelerating Intra-Node GPU-to-GPU Communication Through Multi-Path
 Transfers with CUDA Graphs" (2026).
 
-`interlace plan` makes the plans. Each copy of a plan is simulated on the paper's two machines,
-enqueued on streams or in a graph. "1", "2" and "3" count the GPU paths that carry a message: the
+`interlace plan` makes the plans. Each copy of a plan is simulated on the paper's two machines, on
+streams or in a graph. "1", "2" and "3" are the numbers of GPU paths that carry a message: the
 direct path, and paths through one or two other GPUs. "3h" adds the path through the host. The
-baseline is one copy on the direct path. The machine files have the costs of the host's calls. Most
-of these costs were measured on an H200 node, and none was fitted to the paper.
+baseline is one copy on the direct path. The costs of the host's calls are in the machine files.
+Most of these costs were measured on an H200 node. None of them was fitted to the paper.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ RING = 4  # the number of GPUs in Jacobi's ring
 # The paper says "for a 128MB message size, where we use three GPU paths and four chunks per path".
 PAPER_CHUNKS = 4
 PAPER_CHUNKED = 128 * given.MIB
-MANY_ENGINES = 128  # enough engines for all copies of all messages in flight
+MANY_ENGINES = 128  # enough copy engines for all copies of all messages in flight
 
 
 def _sizes(quick: bool) -> Sizes:
@@ -76,7 +76,7 @@ def inputs(quick: bool) -> dict[str, Any]:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
-    """Return how often `reproduce` calls the runner's tick."""
+    """Return how many times `reproduce` calls the runner's tick."""
     return len(_put_work(quick)) + len(_later_work(quick, {}))
 
 
@@ -84,13 +84,13 @@ def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing i
 
 
 class Sent(NamedTuple):
-    """Messages of one size, which one executor sends over the same paths."""
+    """Messages of one size that one executor sends over the same paths."""
 
     bytes: int
     chunks: int  # the number of chunks on each staged path
-    copies: int  # the number of copies of a message
+    copies: int  # the number of copies that make up a message
     bytes_per_s: float
-    # seconds of one message alone, from the call to the arrival of its last byte
+    # the time of one message alone, from the call until its last byte has arrived, in seconds
     single_s: float = 0.0
     predicted_s: float = 0.0  # the planner's prediction of single_s
     verified: bool = False
@@ -123,7 +123,7 @@ class Simulated:
 
 
 def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: bool = False) -> float:
-    """Return the bandwidth of puts, in bytes a second, with a fixed number of puts in flight."""
+    """Return the bandwidth of puts in bytes per second. The number of puts in flight is fixed."""
     outstanding = max(1, min(given.OUTSTANDING, given.OUTSTANDING_BYTES // size))
     messages = max(4, 2 * outstanding)
     result = on.send(
@@ -134,7 +134,7 @@ def _put(on: Simulated, plan: Planned, size: int, executor: str, *, overlap: boo
 
 
 def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sent]:
-    """Return the puts of each size, with the number of chunks that gives the most bandwidth."""
+    """Return the puts of each size, with the number of chunks that has the highest bandwidth."""
     paths, executor = sender
     sizes = _sizes(quick)
     on = Simulated(load_machine(name))
@@ -160,8 +160,9 @@ def _tuned_put(name: str, sender: tuple[str, str], quick: bool) -> dict[int, Sen
 def _mpi(
     machine: Machine, sender: tuple[str, str], both: bool, chunks: dict[int, int], quick: bool
 ) -> dict[tuple[int, int], Sent]:
-    """Return the bandwidth of the OSU tests by window and size, in one direction or in both
-    together.
+    """Return the bandwidth of the OSU tests by window and size.
+
+    The bandwidth is that of one direction, or of both directions together.
     """
     paths, executor = sender
     sizes = _sizes(quick)
@@ -194,7 +195,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
     plans = []
     for gpu in range(RING):
         end = (gpu + distance) % RING
-        # the opposite GPU comes first, because no direct path of the ring uses it
+        # The opposite GPU comes first, because the ring does not use its direct path.
         others = [(gpu + 2) % RING, (gpu - distance) % RING]
         allowed = ["direct", *(f"gpu{other}" for other in others[: int(paths) - 1])]
         plans.append(on.plan((gpu, end), size, ",".join(allowed), chunks))
@@ -202,7 +203,7 @@ def _ring_plans(on: Simulated, size: int, distance: int, paths: str, chunks: int
 
 
 def _iteration(on: Simulated, plans: Sequence[Planned], executor: str, moves: bool) -> float:
-    """Return the seconds from the end of an exchange to the end of the next, without other work."""
+    """Return the seconds from the end of an exchange to the end of the next exchange."""
     result = on.send(plans, 2, window=1, executor=executor, handshake_s=2 * CONTROL_S, moves=moves)
     first, second = (max(times[k]["end_s"] for times in result["times"]) for k in range(2))
     return float(second - first)
@@ -213,7 +214,7 @@ def _exchange(
 ) -> dict[int, float]:
     """Return the seconds of Jacobi's exchange by size.
 
-    Each GPU sends to one neighbour first and then to its other neighbour.
+    Each GPU first sends to one neighbour, and then to the other neighbour.
     """
     paths, executor = sender
     on = Simulated(load_machine(name))
@@ -228,7 +229,7 @@ def _exchange(
 
 
 def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
-    """Return the seconds of the same exchange if one plan has all four messages."""
+    """Return the seconds of the same exchange if its four messages are planned together."""
     on = Simulated(load_machine(name))
     allowed = ",".join(["direct", *(f"gpu{gpu}" for gpu in range(RING))])
     by_size = {}
@@ -242,7 +243,7 @@ def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
 
 
 class Kernel(NamedTuple):
-    """The seconds of Jacobi's kernel for two different numbers of columns."""
+    """The seconds of Jacobi's kernel for two numbers of columns."""
 
     columns: tuple[int, int]
     seconds: tuple[float, float]
@@ -265,7 +266,7 @@ def _halo_jacobi(on: Simulated, *arguments: Any, **options: Any) -> dict[str, An
 
 def _kernel(name: str, quick: bool) -> Kernel:
     on = Simulated(load_machine(name))
-    grids = 2 * given.JACOBI_ROWS * 4  # bytes of one column in both grids
+    grids = 2 * given.JACOBI_ROWS * 4  # the bytes of one column in both grids
     least = _sizes(quick).kernel_scale * on.machine.gpu.l2.size_KiB * 1024 // grids
     columns = (least, 2 * least)
     seconds = [
@@ -276,7 +277,7 @@ def _kernel(name: str, quick: bool) -> Kernel:
 
 
 class Ring(NamedTuple):
-    """The seconds of a Jacobi iteration on four GPUs. It is simulated in full and verified."""
+    """The seconds of a Jacobi iteration on four GPUs that is simulated in full and verified."""
 
     columns: int
     compute_s: float
@@ -301,12 +302,12 @@ def _ring(name: str, quick: bool) -> Ring:
 
 
 class Phases(NamedTuple):
-    """The seconds of a graph's phases and of its message, in the first use and in later uses."""
+    """The seconds of the phases of a graph, and of its message, in the first and in later uses."""
 
     nodes: int
     first: dict[str, float]
     later: dict[str, float]
-    streams_s: float  # seconds of a later message without graphs
+    streams_s: float  # the seconds of a later message on streams
 
 
 PHASES = ("creation", "construction", "instantiation", "launch")
@@ -315,8 +316,8 @@ PHASES = ("creation", "construction", "instantiation", "launch")
 def _graphs(name: str, quick: bool) -> dict[int, Phases]:
     """Return the latency of messages over two paths.
 
-    A message of 512 MiB has 16 chunks on the staged path, and its graph has as many nodes as the
-    paper states. Shorter messages have proportionally fewer chunks.
+    A message of 512 MiB has 16 chunks on the staged path, so its graph has as many nodes as the
+    paper states. Smaller messages have proportionally fewer chunks.
     """
     on = Simulated(load_machine(name))
     sizes = _sizes(quick).graph
@@ -342,14 +343,14 @@ def _graphs(name: str, quick: bool) -> dict[int, Phases]:
 
 
 class Choice(NamedTuple):
-    """The gain of puts over the paths that the planner chooses, compared with the direct path."""
+    """The speedup of puts over the paths that the planner chooses, over the direct path alone."""
 
     gain: float
     paths: str
 
 
 def _planner_choice(name: str, quick: bool) -> Choice:
-    """Return the gain for large messages if the planner chooses both paths and chunks."""
+    """Return the speedup for large messages if the planner chooses the paths and the chunks."""
     on = Simulated(load_machine(name))
     best = Choice(0.0, "")
     for size in _sizes(quick).put:
@@ -369,9 +370,9 @@ def _planner_choice(name: str, quick: bool) -> Choice:
 
 
 def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: bool) -> float:
-    """Return the largest gain of puts by overlapping graphs of three paths over one path.
+    """Return the largest speedup of puts by overlapping graphs of three paths over one path.
 
-    Only large messages count. `engines` replaces the machine's number of copy engines.
+    Only large messages count. `engines` replaces the number of copy engines of the machine.
     """
     machine = load_machine(name)
     if engines is not None:
@@ -391,10 +392,10 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
 
 
 class PaperChunks(NamedTuple):
-    """The gain over one path of puts with the paper's size and chunks, by number of paths."""
+    """The speedup over one path of puts with the paper's size and chunks, by number of paths."""
 
     gains: dict[str, float]
-    direct_busy: float  # with three paths, the fraction of time in which the direct link is busy
+    direct_busy: float  # with three paths: the fraction of time in which the direct link is busy
     staged_busy: float  # the mean of the same fraction over the links of staged paths
 
 
@@ -413,7 +414,7 @@ def _paper_chunks(name: str) -> PaperChunks:
 
 
 def one_host_link(name: str) -> Machine:
-    """Return the machine with one PCIe link that all GPUs share between a switch and the host."""
+    """Return the machine with one PCIe link between a switch and the host. All GPUs share it."""
     machine = load_machine(name)
     links = []
     for link in machine.link:
@@ -436,22 +437,22 @@ Mpi = dict[tuple[int, int], Sent]
 
 
 class Found(NamedTuple):
-    """All results of one machine. The keys named sender are pairs: paths, executor."""
+    """All results on one machine. The keys called sender are pairs (paths, executor)."""
 
     put: dict[tuple[str, str], dict[int, Sent]]
     mpi: dict[tuple[str, str], Mpi]
     both: dict[tuple[str, str], Mpi]
     both_one_link: dict[tuple[str, str], Mpi]  # on the machine with one host link
     exchange: dict[tuple[str, str], dict[int, float]]
-    planned: dict[int, float]  # seconds of the exchange if one plan has its four messages
-    # From the number of copy engines to the gain of puts by graphs that overlap.
+    planned: dict[int, float]  # the seconds of the exchange if its four messages have one plan
+    # Maps the number of copy engines to the speedup of puts by graphs that overlap.
     overlapping: dict[int | None, float]
     paper_chunks: PaperChunks
     kernel: Kernel
     ring: Ring
 
 
-# Each entry has the keys of a result and the call that computes the result.
+# A job has the keys of a result, and the call that computes the result.
 Job = tuple[tuple[Any, ...], Callable[[], Any]]
 
 MPI_SENDERS = tuple(sender for sender in SENDERS if sender[0] != "2")
@@ -468,7 +469,7 @@ def _put_work(quick: bool) -> list[Job]:
 
 
 def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> list[Job]:
-    """Return the runs whose chunk counts come from the puts."""
+    """Return the runs that use the chunk counts that were fastest for puts."""
     work: list[Job] = []
     for short, name in MACHINES.items():
 
@@ -553,7 +554,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
 
 
 def _records(short: str, of: Found) -> Iterable[Run]:
-    """Return a record of each message that was sent, for the results file."""
+    """Return a record of each message for the results file."""
     for workload, sent in (("put", of.put), ("mpi", of.mpi), ("mpi-both", of.both)):
         for (paths, executor), results in sent.items():
             for key, one in results.items():
@@ -586,7 +587,7 @@ DIRECT = ("1", STREAMS)
 
 
 def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
-    """Return the largest gain over one path among large messages."""
+    """Return the largest speedup over one path among large messages."""
     return max(
         gain
         for way in paths
@@ -596,9 +597,9 @@ def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
 
 
 def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRow]:
-    """Fig. 6: put bandwidth."""
+    """Fig. 6: the bandwidth of puts."""
     rows = []
-    # compared with the rows that have the paper's number of chunks
+    # these values are compared with the rows that have the paper's number of chunks
     by_streams = {"v100": 2.85, "a100": 2.75}
     by_graphs = {"v100": 2.95, "a100": 2.85}
     for short, of in found.items():
@@ -715,15 +716,15 @@ def _most(gains: dict[tuple[int, int], float], window: int) -> float:
 
 
 def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
-    """Return the gain of the largest messages from the host path."""
+    """Return the speedup of the largest messages by the host path."""
     gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
     return gains[window, max(size for _, size in gains)]
 
 
 def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -> float:
-    """Return the gain of graphs over streams with three paths.
+    """Return the speedup of graphs over streams with three paths.
 
-    Return the largest gain of large messages, or the smallest gain of short messages.
+    The result is the largest speedup of large messages, or the smallest speedup of small messages.
     """
     gains = _gains(sent, ("3", GRAPHS), ("3", STREAMS))
     chosen = [
@@ -801,7 +802,7 @@ HOST_BOTH = (
 def _implied_share(speedup: float, gain: float) -> float | None:
     """Return the fraction of an iteration that must be computation.
 
-    The speedup of the whole iteration and the gain of its exchange imply this fraction.
+    The fraction follows from the speedup of the whole iteration and the speedup of its exchange.
     """
     if gain <= 1:
         return None
@@ -809,7 +810,7 @@ def _implied_share(speedup: float, gain: float) -> float | None:
 
 
 def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
-    """Fig. 12: Jacobi."""
+    """Fig. 12: speedups of Jacobi."""
     rows = []
     published = {
         "v100": {("2", STREAMS): 1.26, ("2", GRAPHS): 1.28, ("3", STREAMS): 1.2,

@@ -4,9 +4,9 @@ Sizes and parameters follow from the paper alone (section 5) and from the time t
 We chose them without a look at any simulated figure, and they do not change. Nothing is random: a
 fixed rule makes the bytes of messages.
 
-- Put bandwidth: "message sizes up to 512MB". UCX's benchmark keeps 32 puts in flight. So do these
-  runs, up to 1 GiB in all. A run has at least four messages. Its first quarter fills the links and
-  is not counted.
+- Put bandwidth: "message sizes up to 512MB". UCX's benchmark keeps 32 puts in flight. These runs do
+  the same, with at most 1 GiB in flight. A run has at least four messages. The first quarter of a
+  run fills the links and is not counted.
 - MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. A run sends two
   windows. Only the second window counts, with its handshake and acknowledgement.
 - Chunks: "this tuning stage exhaustively searches for optimal communication configurations [...]
@@ -15,15 +15,15 @@ fixed rule makes the bytes of messages.
 - Jacobi: "fixing the vertical dimension to 8 and increasing the horizontal dimension from 2^23 to
   2^30"; "for the total application data size of 8GB on four GPUs, each rank exchanges 256MB" with
   each neighbour. Both statements are true if each GPU has 8 rows and the horizontal dimension
-  counts the bytes of all four GPUs. Each of a GPU's 8 rows then has as many bytes as a message.
+  counts the bytes of all four GPUs. Each of the 8 rows of a GPU is then as long as a message.
 - Jacobi's kernels are simulated with grids of four and eight times the L2. Times for more columns
   are extrapolated linearly. A ring of four GPUs is simulated in full, with values and halos, on a
   smaller grid.
-- Graphs: "dual-path communication from message sizes 2MB to 512MB" on Narval, 34 nodes at most.
+- Graphs: "dual-path communication from message sizes 2MB to 512MB" on Narval; at most 34 nodes.
 
-CONTROL_S is the time of a small message between two processes of a node. The value is an
-assumption: UCX's shared memory takes a few tenths of a microsecond, and the receiver has to poll.
-No number in the paper depends on it, because the paper's messages take milliseconds.
+CONTROL_S is the time of a small message between two processes on a node. The value is an
+assumption: UCX's shared memory takes a few tenths of a microsecond, and the receiver must poll. No
+number in the paper depends on this time, because the paper's messages take milliseconds.
 
 `quick` has fewer sizes, windows and chunk counts, and smaller kernels.
 """
@@ -48,16 +48,16 @@ VERIFIED_BYTES = 256 * MIB
 class Sizes(NamedTuple):
     """The sizes and parameters of a run."""
 
-    put: tuple[int, ...]  # bytes of each message
+    put: tuple[int, ...]  # the bytes of a message
     mpi: tuple[int, ...]
     windows: tuple[int, ...]
     chunks: tuple[int, ...]
-    jacobi: tuple[int, ...]  # bytes of each message, which is a row of one GPU
-    # size of the smaller kernel grid over the size of the L2; the larger grid is twice as large
+    jacobi: tuple[int, ...]  # the bytes of a message, which is a row of one GPU
+    # the size of the smaller kernel grid divided by the L2's; the larger grid is twice as large
     kernel_scale: int
-    ring_columns: int  # columns of the ring that is simulated in full
+    ring_columns: int  # the columns of the ring that is simulated in full
     ring_iterations: int
-    graph: tuple[int, ...]  # bytes of each message
+    graph: tuple[int, ...]  # the bytes of a message
 
 
 FULL = Sizes(

@@ -14,12 +14,12 @@ from interlace.nodes.nodes import CudaNode, real_node
 from interlace.reproduce.rows import FORMAT, Document, Run
 from interlace.reproduce.runs import Runner
 
-# Each paper is a module in this package. The module has these names:
+# Each paper is a module of this package. The module has these names:
 #
 #   TITLE                          the headline
-#   inputs(quick) -> dict          returns the sizes and seeds, for the file
+#   inputs(quick) -> dict          returns the sizes and seeds for the results file
 #   steps(quick, gpus) -> int      returns how often `reproduce` calls the runner's tick at most
-#   UNVERIFIED                     optional: why a run may have no result to verify
+#   UNVERIFIED                     optional: the reason why a run may have no result to verify
 #   reproduce(runner, node, quick) -> list[FigureRow]
 #                                  makes the runs; `node` is the real node, or None
 PAPERS = ("proact", "finepack", "multipath", "dualopt")
@@ -37,7 +37,7 @@ def _real_node() -> CudaNode | None:
 
 
 def _order(run: Run) -> tuple[object, ...]:
-    """Sort the runs. Runs end in any order, but the file has a fixed order."""
+    """Return a sort key of a run. Runs end in any order, but the file has a fixed order."""
     config = sorted(run.config.items())
     return run.node, run.machine, run.workload, run.data, run.gpus, run.mechanism, config
 

@@ -1,13 +1,13 @@
-"""The figures that the text of the PROACT paper states, beside ours.
+"""The figures that the text of the PROACT paper states, beside our figures.
 
 The paper is Muthukrishnan et al., "Efficient Multi-GPU Shared Memory via Automatic Optimization of
 Fine-Grained Transfers" (ISCA 2021).
 
-A bar that has no number in the text has no published value here. "Simulated" means simulated on the
-paper's machines. The paper's cudaMemcpy is the mechanism `serial-copy` here: such calls go to the
-default stream, where a copy between two GPUs waits for all earlier work of both GPUs (CUDA C++
-Programming Guide, peer-to-peer memory copy). The rows also show `bulk-copy`, which copies to all
-GPUs at once.
+If the text gives no number for a bar, the bar has no published value here. "Simulated" means
+simulated on the paper's machines. The paper's cudaMemcpy is the mechanism `serial-copy` here: such
+calls go to the default stream, and a copy between two GPUs in this stream waits for all earlier
+work of both GPUs (CUDA C++ Programming Guide, peer-to-peer memory copy). The rows also show
+`bulk-copy`, which copies to all GPUs at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ DECOUPLED = (POLLING, DEVICE_LAUNCH)
 PROACT = (INLINE, *DECOUPLED)  # the paper's profiler chooses among these mechanisms
 
 # Both mechanisms try the three configurations of Table II. They also try small chunks with the
-# polling agent of Volta, because each GPU's part is smaller here than in the paper.
+# polling agent of Volta, because the parts of the GPUs are smaller here than in the paper.
 _CDP = Config(chunk_bytes=16 * KIB, agent_threads=256)
 _VOLTA = Config(chunk_bytes=128 * KIB, agent_threads=2048)
 _PASCAL = Config(chunk_bytes=MIB, agent_threads=4096)
@@ -75,7 +75,7 @@ _COPY_ENGINE = Config(chunk_bytes=128 * KIB)
 
 OVERLAP_CHUNKS = (4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB)
 OVERLAP_THREADS = 2048
-PROBE_ROUNDS = 4096  # rounds of computation: enough to make the kernel compute-bound
+PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation is compute-bound
 FIG_4_THREADS = (32, 128, 512, 2048)
 FIG_4_CHUNKS = (4 * KIB, 64 * KIB, MIB, 16 * MIB)
 STORES = (4, 8, 16, 32, 64, 128)
@@ -105,7 +105,7 @@ def _als(sizes: Sizes) -> Workload:
     return Als(ratings, source, AlsInputs(rank=given.RANK, method="sgd", **SAME))
 
 
-# Each line is a workload.
+# A function for each workload that loads its data.
 LOADED: dict[str, Callable[[Sizes], Workload]] = {
     "pagerank": lambda sizes: Pagerank.load(
         PagerankInputs(rmat=sizes.pagerank_scale, edge_factor=given.EDGE_FACTOR, **SAME), None
@@ -158,18 +158,18 @@ def _overlap_bytes(quick: bool) -> int:
 
 
 class Plan(NamedTuple):
-    """The configurations to try, and the numbers of GPUs in the figures of scaling."""
+    """The configurations to try, and the numbers of GPUs in the figures about scaling."""
 
     polling: tuple[Config, ...]
     launched: tuple[Config, ...]
-    scaling: tuple[int, ...]  # numbers of GPUs on the machines with four GPUs, besides 1 and 4
+    scaling: tuple[int, ...]  # the numbers of GPUs, besides 1 and 4, on machines with four GPUs
     sixteen: tuple[int, ...]
-    chunks: tuple[int, ...]  # bytes of each chunk in the microbenchmark
+    chunks: tuple[int, ...]  # the bytes of a chunk in the microbenchmark
     fig_4_threads: tuple[int, ...]
 
 
 def plan(quick: bool) -> Plan:
-    """Return the cases of a workload."""
+    """Return the configurations to try, or fewer of them for `quick`."""
     if quick:
         return Plan(
             (_CDP, _SMALL, _VOLTA), (_CDP, _VOLTA), (), (4, 16), OVERLAP_CHUNKS[1::2], (128, 2048)
@@ -196,7 +196,7 @@ def _first_cases(p: Plan) -> list[Case]:
 
 
 def _later_cases(p: Plan, results: Results) -> list[Case]:
-    """Return the cases that build on the fastest configuration."""
+    """Return the cases that use the fastest configuration of the first cases."""
     best = results.fastest(4, PROACT)
     found = [results.fastest(4, DECOUPLED).without_transfers()]
     for gpus in p.scaling:
@@ -223,7 +223,7 @@ def _measured_cases(p: Plan) -> list[Case]:
 
 
 def _cases_without_transfers(results: Results) -> list[Case]:
-    """Return the two cases to measure again without transfers.
+    """Return the two cases that are measured again without transfers.
 
     Their times give the opportunity and the cost of tracking.
     """
@@ -231,7 +231,7 @@ def _cases_without_transfers(results: Results) -> list[Case]:
 
 
 def steps(quick: bool, node: CudaNode | None) -> int:
-    """Return how often `reproduce` calls the runner's tick."""
+    """Return how many times `reproduce` calls the runner's tick."""
     p = plan(quick)
     four = len(_first_cases(p)) + 1 + 3 * len(p.scaling)
     simulated = len(FOUR) * four + len(_sixteen_cases(p))
@@ -259,8 +259,8 @@ def _run_workloads(runner: Runner, node: CudaNode | None, quick: bool) -> Found:
     sixteen = {name: load(sixteen_sizes) for name, load in LOADED.items()}
     found = Found({name: {} for name in LOADED}, {}, {})
     large: dict[str, dict[str, Results]] = {name: {} for name in LOADED}
-    # Runs that are known from the start begin first. The longest run goes first, so that no core
-    # idles.
+    # The first runs are those that do not depend on other runs. The longest run begins first, so
+    # that no core idles at the end.
     runner.simulate_each(
         [
             *(
@@ -316,7 +316,7 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
 
 
 def _fig_2(runner: Runner) -> list[FigureRow]:
-    """Fig. 2: useful bytes over all bytes, by the size of a store."""
+    """Fig. 2: useful bytes as a fraction of all bytes, by the size of a store."""
     published = {("nvlink", 4): 0.08, ("pcie", 4): 0.14}
     rows = []
     for kind, machine in (("pcie", FOUR["kepler"]), ("nvlink", FOUR["volta"])):
@@ -347,7 +347,7 @@ def _overlap_run(
 
 
 def _overlap_configs(p: Plan, machine: str) -> list[tuple[str, Config]]:
-    """Return the microbenchmark's configurations for Fig. 6 and (on Kepler) Fig. 4."""
+    """Return the configurations of the microbenchmark for Fig. 6, and on Kepler also for Fig. 4."""
     pairs = [
         (mechanism, Config(chunk_bytes=chunk, agent_threads=OVERLAP_THREADS))
         for mechanism in DECOUPLED
@@ -449,7 +449,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
     def measured(kind: str, results: Results) -> float | None:
         if kind == "concurrent-bulk-copy":
             return results.speedup(Case(4, BASELINE))
-        if kind == "opportunity":  # the paper also takes bulk-copy without its transfers
+        if kind == "opportunity":  # as in the paper, bulk-copy without its transfers
             return results.speedup(Case(4, BASELINE).without_transfers())
         if kind == "bulk-copy":
             return None
@@ -503,7 +503,7 @@ def _fig_7(found: Found) -> list[FigureRow]:
 
 
 def _stores(found: Found) -> list[FigureRow]:
-    """Section V-B: packets of inline stores over packets of decoupled transfers (ALS, Volta)."""
+    """Section V-B: the packets of inline stores divided by those of decoupled transfers (ALS)."""
     if "als" not in found.four:
         return []
     results = found.four["als"][FOUR["volta"]]
@@ -526,7 +526,7 @@ def _stores(found: Found) -> list[FigureRow]:
 
 
 def _fig_8_and_9(found: Found) -> list[FigureRow]:
-    """Fig. 8 and 9: the cost of tracking, and the fraction of the transfers that is hidden."""
+    """Fig. 8 and 9: the cost of tracking, and the fraction of the transfer time that is hidden."""
     tracking, overlap = [], []
     costs: dict[str, list[float]] = {short: [] for short in FOUR}
     hidden: list[float] = []
@@ -618,7 +618,7 @@ _TRACKING = (
     "here a block writes adjacent rows, so it adds to only one or two counters. The paper's "
     "programs are not public; its largest overhead is PageRank's"
 )
-# From a row's key to the reason why its figure differs from the published one by more than 15 %.
+# Maps a row's key to the reason why our figure differs from the published one by more than 15 %.
 REASONS: Mapping[str, str] = {
     "bulk-copy-4": _SMALL_INPUTS,
     "vs-bulk-copy-4-dgx-2": _SMALL_INPUTS,
@@ -631,13 +631,13 @@ REASONS: Mapping[str, str] = {
     "tracking-mean": _TRACKING,
     "tracking-worst": _TRACKING,
 }
-# The keys of REASONS whose published figures our inputs cannot reach.
+# The keys of REASONS whose published figures cannot be reached with our inputs.
 IMPOSSIBLE = frozenset(key for key, why in REASONS.items() if why in (_SMALL_INPUTS, _SMALL_PARTS))
 FAR = 0.15
 
 
 def _explained(one: FigureRow) -> FigureRow:
-    """Add the reason to the row if its figure is far from the published figure."""
+    """Add the reason to the row if our figure is far from the published figure."""
     if one.ratio is None or abs(one.ratio - 1) <= FAR or one.key not in REASONS:
         return one
     return msgspec.structs.replace(one, note=REASONS[one.key], possible=one.key not in IMPOSSIBLE)
@@ -659,11 +659,11 @@ SIXTEEN_BEST_OF = (INLINE, POLLING)
 
 
 def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list[FigureRow]:
-    """Return the figures of Fig. 10 for a number of GPUs of the DGX-2."""
+    """Return the figures of Fig. 10 for one number of GPUs of the DGX-2."""
     ours = {name: r.time(r.fastest(gpus, SIXTEEN_BEST_OF)) for name, r in sixteen.items()}
 
     def over(case: Case, times: Mapping[str, float] = ours) -> float | None:
-        """Divide each workload's time in the case by its `times`, and return the geometric mean."""
+        """Return the geometric mean of `times` divided by the time of the case, over workloads."""
         return geometric_mean(r.time(case) / times[name] for name, r in sixteen.items())
 
     single = Case(1, BASELINE)
@@ -699,7 +699,7 @@ def _fig_10_of(sixteen: Mapping[str, Results], gpus: int, *, last: bool) -> list
 
 
 def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
-    """Fig. 10: scaling."""
+    """Fig. 10: speedups on more GPUs."""
     rows: list[FigureRow] = []
     most = p.sixteen[-1]
     for gpus in p.sixteen:
@@ -726,7 +726,7 @@ def _fig_10(found: Found, p: Plan) -> list[FigureRow]:
     return rows
 
 
-# From a workload to the exchanges in its iteration. Other workloads have one exchange.
+# Maps a workload to the number of exchanges in its iteration. Other workloads have one exchange.
 EXCHANGES: Mapping[str, int] = {"als": 2, "ct": 2 * given.SUBSETS}
 
 
@@ -772,7 +772,7 @@ def _hardware(found: Found) -> list[FigureRow]:
     ]
 
 
-ONE_WAY = ("kepler",)  # the 16 GB/s in Table I are one direction of PCIe 3 x16
+ONE_WAY = ("kepler",)  # for this machine, the 16 GB/s in Table I are one direction of PCIe 3 x16
 
 
 def _table_1() -> list[FigureRow]:
@@ -809,14 +809,14 @@ def _table_1() -> list[FigureRow]:
 
 
 def _egress(machine: Machine) -> float:
-    """Return the GB/s that can leave the first GPU, over NVLink if the machine has NVLink."""
+    """Return the GB/s that can leave the first GPU, over NVLink only if the machine has NVLink."""
     of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
     direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)
 
 
 def _table_2(found: Found) -> list[FigureRow]:
-    """Table II: the fastest configuration."""
+    """Table II: the fastest configuration of each workload."""
     decoupled = {
         "kepler": "D 16kB 256 CDP",
         "pascal": "D 1MB 4096 Poll",
@@ -845,7 +845,7 @@ def _table_2(found: Found) -> list[FigureRow]:
 
 
 def _short(case: Case) -> str:
-    """Return a configuration in the notation of Table II."""
+    """Return a configuration in the notation of the paper's Table II."""
     if case.mechanism == INLINE:
         return "I"
     chunk = size_text(case.config.chunk_bytes or 0).replace(" KiB", "kB").replace(" MiB", "MB")

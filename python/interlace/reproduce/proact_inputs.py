@@ -4,14 +4,14 @@ Sizes and seeds follow from the paper alone (sections IV-C and V) and from the t
 take. We chose them without a look at any published figure, and they do not change.
 
 - PageRank runs on "the Wikipedia dataset": the SuiteSparse Collection's wikipedia-20070206 has
-  3,566,907 vertices and 12.6 edges a vertex. Here: an R-MAT graph with 13 edges a vertex. Its
+  3,566,907 vertices and 12.6 edges per vertex. Here: an R-MAT graph with 13 edges per vertex. Its
   degrees also follow a power law.
-- SSSP and ALS run on HV15R: a three-dimensional flow problem of 2,017,169 rows and 140.3 entries a
-  row. Here: cubes of the same structure (interlace.data.meshes), with 135 entries in an inner row.
-  ALS makes gradient steps, as the paper's ALS does. The paper gives no number of factors. Here: 16,
-  the smaller of the two ranks that our kernels have.
+- SSSP and ALS run on HV15R: a three-dimensional flow problem with 2,017,169 rows and 140.3 entries
+  per row. Here: cubes of the same structure (interlace.data.meshes), with 135 entries in an inner
+  row. ALS makes gradient steps, as the paper's ALS does. The paper gives no number of factors.
+  Here: 16, the smaller of the two ranks that our kernels have.
 - Jacobi runs on "banded matrices, which arise widely in finite element analysis". The paper gives
-  no size. Here: a band of 2 x 70 + 1 entries, as many in a row as HV15R has.
+  no size. Here: a band of 2 x 70 + 1 entries, about as many in a row as HV15R has.
 
 - The paper gives no size for X-ray CT. Its method is "similar to that used in the FDA-approved GE
   Veo CT system". That system reconstructs slices of 512 x 512 pixels from 984 views a turn. Here:
@@ -23,9 +23,10 @@ take. We chose them without a look at any published figure, and they do not chan
 
 The ratio of entries to rows decides how much a GPU computes for each byte that it sends. Our inputs
 have the paper's ratio wherever the paper gives one. The number of rows is as large as the time
-allows: to simulate one second takes days. On 16 GPUs the inputs have about twice as many rows or
-pixels as on four, because each GPU's part becomes small there. Every iteration costs the same, so
-only one runs. An iteration has two epochs in ALS, and two epochs for each subset in X-ray CT.
+allows, because the simulation of one second takes days. On 16 GPUs, the inputs have about twice as
+many rows or pixels as on four GPUs, because the part of each GPU becomes small there. Every
+iteration costs the same, so only one iteration runs. An iteration of ALS has two epochs, and an
+iteration of X-ray CT has two epochs for each subset.
 
 `quick` has about a tenth of the sizes. Launches, flags and starts of copies do not become shorter
 with fewer rows, so they weigh more in `quick`.
@@ -37,10 +38,10 @@ from typing import NamedTuple
 
 SEED = 1
 ITERATIONS = 1
-EDGE_FACTOR = 13  # edges of a vertex in PageRank's graph
+EDGE_FACTOR = 13  # the number of edges per vertex in PageRank's graph
 HALF_BANDWIDTH = 70  # half the bandwidth of Jacobi's matrix
 RANK = 16  # the number of ALS's factors
-ANGLES, SUBSETS = 82, 2  # angles and subsets of X-ray CT
+ANGLES, SUBSETS = 82, 2  # the numbers of angles and of subsets of X-ray CT
 
 # The microbenchmark (section IV-C) transfers 256 MB.
 OVERLAP_BYTES = 256 << 20
@@ -50,11 +51,11 @@ QUICK_OVERLAP_BYTES = 16 << 20
 class Sizes(NamedTuple):
     """The inputs of the workloads."""
 
-    pagerank_scale: int  # 2**scale vertices
+    pagerank_scale: int  # the graph has 2**scale vertices
     jacobi_rows: int
-    sssp_side: int  # points along each side of a cube
+    sssp_side: int  # points on each side of a cube
     als_side: int
-    ct_size: int  # pixels a side
+    ct_size: int  # pixels on a side
 
 
 FOUR_GPUS = Sizes(pagerank_scale=19, jacobi_rows=1 << 19, sssp_side=40, als_side=15, ct_size=512)

@@ -1,4 +1,4 @@
-"""Published figures compared with ours: rows with stable keys, their table and file."""
+"""Rows that compare published figures with ours: their stable keys, their table, their file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import msgspec
 from interlace.base import table
 from interlace.base.counts import counted
 
-FORMAT = 1  # version of the file format
-FURTHEST = 3  # at most this many figures are named in the summary
+FORMAT = 1  # the format version of the file
+FURTHEST = 3  # the summary names at most this many figures
 
 Value = float | str | None
 
@@ -26,19 +26,19 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     simulated: Value = None
     measured: Value = None
     ratio: float | None = (
-        None  # ours over the published figure; ours is the simulated figure if there is one
+        None  # our figure divided by the published one; the simulated figure comes before measured
     )
     possible: bool = True  # False if our figure cannot match the published one; `note` says why
     note: str = ""
 
     @property
     def ours(self) -> Value:
-        """Return the simulated value, or else the measured one."""
+        """Return the simulated value, or the measured value if there is no simulated value."""
         return self.measured if self.simulated is None else self.simulated
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that figures are computed from. A run with a `max_error` was verified."""
+    """A run from which figures are computed. A run with a `max_error` was verified."""
 
     node: str
     machine: str
@@ -49,7 +49,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     config: dict[str, int | str]
     iterations: int
     time_s: float
-    max_error: float | None  # None if the run has no transfers and so no result
+    max_error: float | None  # None if the run has no result, because it has no transfers
     remote_transactions: int
 
 
@@ -63,8 +63,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     commit: str | None
     date: str
-    seconds: float  # seconds that all runs took together
-    jobs: int  # number of simulations at a time
+    seconds: float  # the time of all runs together, in seconds
+    jobs: int  # the number of simulations that ran at a time
     inputs: dict[str, Any]
     rows: list[FigureRow]
     runs: list[Run]
@@ -81,7 +81,7 @@ def row(
     possible: bool = True,
     note: str = "",
 ) -> FigureRow:
-    """Return a row. It has a ratio if both sides are numbers."""
+    """Return a row. It has a ratio if the published value and our value are numbers."""
     ours = measured if simulated is None else simulated
     ratio = None
     if isinstance(published, int | float) and isinstance(ours, int | float) and published:

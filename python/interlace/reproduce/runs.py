@@ -1,4 +1,4 @@
-"""Runs a paper's programs and verifies them. The paper's figures are computed from their times."""
+"""Runs a paper's programs, verifies the results, and keeps the times for the paper's figures."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Found = TypeVar("Found")
 
 
 class Results:
-    """The outcomes of one workload on one machine, by case. They have no result values."""
+    """The outcomes of one workload on one machine, by case, without the values of the results."""
 
     def __init__(self) -> None:
         self.outcomes: dict[Case, Outcome] = {}
 
     def time(self, case: Case) -> float:
-        """Return the seconds that a run took."""
+        """Return the time of a run in seconds."""
         return self.outcomes[case].time_s
 
     def speedup(self, case: Case) -> float:
-        """Return the speedup over the single GPU."""
+        """Return the speedup over the single GPU of the same machine."""
         return self.time(Case(1, BASELINE)) / self.time(case)
 
     def fastest(self, gpus: int, mechanisms: Sequence[str]) -> Case:
@@ -39,17 +39,17 @@ class Results:
 
 
 class Runner:
-    """Run cases and remember all runs. `jobs` simulations run at a time."""
+    """Runs cases, and remembers all runs. At most `jobs` simulations run at a time."""
 
     def __init__(self, core: Any, jobs: int, tick: Callable[[], None]) -> None:
         self.core = core
         self.jobs = jobs
         self.tick = tick
         self.runs: list[Run] = []
-        self.described: dict[str, Machine] = {}  # from a name to a machine that has no file
+        self.described: dict[str, Machine] = {}  # machines that have no file, by name
 
     def map(self, work: Sequence[Callable[[], Found]], names: Sequence[object]) -> list[Found]:
-        """Return the results of pieces of work, in order. Each piece has a process of its own."""
+        """Return the results of pieces of work, in their order. Each piece has its own process."""
 
         def numbered(index: int, call: Callable[[], Found]) -> tuple[int, Found]:
             return index, call()
@@ -70,9 +70,7 @@ class Runner:
         self.simulate_each([(workload, name, case, results) for case in cases for name in chosen])
 
     def simulate_each(self, runs: Sequence[tuple[Workload, str, Case, dict[str, Results]]]) -> None:
-        """Run cases of any workloads and machines, and add each outcome to the results it belongs
-        to.
-        """
+        """Run cases of any workloads and machines. Add each outcome to the results in its run."""
         described = {
             name: to_core(self.described.get(name) or load_machine(name), self.core)
             for _, name, _, _ in runs
@@ -104,7 +102,7 @@ class Runner:
     def measure_without_transfers(
         self, workload: Workload, node: CudaNode, cases: Sequence[Case], results: Results
     ) -> None:
-        """Run measured cases again without their transfers, and add them to the results."""
+        """Run measured cases again without their transfers, and add these runs to `results`."""
         for case in cases:
             outcome = node.without_transfers(workload, results.outcomes[case])
             kept = self._kept(workload, "cuda", node.machine_name, outcome, None)

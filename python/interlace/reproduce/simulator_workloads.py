@@ -1,8 +1,8 @@
-"""The workloads of `interlace bench simulator`: those of `reproduce finepack`, with small sizes.
+"""The workloads of `interlace bench simulator`: those of `reproduce finepack`, with small inputs.
 
-The kernels are those of `reproduce finepack`, except for ALS. ALS solves its equations as in
-`study`, with a kernel that rarely accesses memory. The gradient steps of `reproduce finepack`, with
-a lane for each row, would be by far the fastest workload.
+The kernels are those of `reproduce finepack`, except for the kernel of ALS. Here ALS solves its
+equations, as it does in `study` by default; the kernel rarely accesses memory. The gradient steps
+of `reproduce finepack`, with a lane for each row, would be by far the fastest workload.
 """
 
 from __future__ import annotations

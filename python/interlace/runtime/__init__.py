@@ -1,1 +1,1 @@
-"""Modules that programs import (regions, copies, checkpoints), and programs that run unchanged."""
+"""Modules that programs import (regions, copies, checkpoints), and the code of `interlace run`."""

@@ -1,4 +1,4 @@
-"""Reads tensors in the background, batch by batch, and hands them out as they arrive."""
+"""Reads tensors in the background, batch by batch, and hands each tensor to the caller."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from interlace.runtime.checkpoint_files import File
 from interlace.runtime.read_errors import naming_tensors
 from interlace.runtime.reading import How, Wanted
 
-BATCH = 128 << 20  # bytes of a batch; a tensor that is larger is a batch of its own
+BATCH = 128 << 20  # the bytes of a batch; a larger tensor has a batch of its own
 
 
 class Arrivals:
     """Hands out each wanted tensor once.
 
-    The object keeps the files open. It allocates GPU memory in the stream that is current in the
-    allocating call. This call is the constructor or, with a bound, also `next` and `take`.
+    The object keeps the files open. The constructor, and with a bound also `next` and `take`,
+    allocate GPU memory in the stream that is current during the call.
 
     A batch has one allocation on each device. The allocation lives as long as one of its tensors.
-    `ahead` bounds the bytes of this memory beyond the tensors that the caller holds. A single batch
-    that is larger may exceed the bound. None means that there is no bound.
+    `ahead` bounds the memory of all batches, without the tensors that the caller holds. A single
+    batch that is larger than `ahead` may exceed the bound. None means that there is no bound.
     """
 
     def __init__(
@@ -41,12 +41,11 @@ class Arrivals:
         self._batch_of = {
             one.entry.name: number for number, batch in enumerate(self._batches) for one in batch
         }
-        # the tensors of each batch that were not handed out yet
+        # the tensors of each batch that were not yet handed out
         self._arriving: dict[int, dict[str, Any]] = {}
         self._sizes = {one.entry.name: one.entry.end - one.entry.begin for one in wanted}
         self._begun = 0  # the number of batches whose reads have begun
-        # For each batch: the bytes of its memory that do not belong to tensors that the caller
-        # holds.
+        # For each batch: the bytes of its memory, without the tensors that the caller holds.
         self._held: dict[int, int] = {}
         self._taken: set[str] = set()
         self._files = list(files)
@@ -61,8 +60,9 @@ class Arrivals:
             raise
 
     def _begin_batches(self, until: int = -1) -> None:
-        """Begin to read as many batches as the bound allows, and at least all batches up to
-        `until`.
+        """Begin to read as many batches as the bound allows.
+
+        Also begin to read all batches up to the batch `until`, whatever the bound is.
         """
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
@@ -80,8 +80,9 @@ class Arrivals:
         return sum(self._sizes[one.entry.name] for one in self._batches[number])
 
     def next(self) -> tuple[str, Any] | None:
-        """Return the tensor whose read began first, and wait for it. Return None after the last
-        tensor.
+        """Return the tensor whose read began first, after the tensor has arrived.
+
+        Return None after the last tensor.
         """
         self._check_open()
         self._begin_batches()
@@ -92,7 +93,7 @@ class Arrivals:
         return name, self._hand_out(number, name)
 
     def take(self, name: str) -> Any:
-        """Return the tensor with this name, and wait for it."""
+        """Return the tensor with this name, after the tensor has arrived."""
         self._check_open()
         if name in self._taken:
             raise UserError(f"tensor {name!r} was already delivered")
@@ -106,8 +107,8 @@ class Arrivals:
         with naming_tensors(self._files):
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
-        # Callers usually drop the previous tensor when they get the next one. The memory of earlier
-        # batches is then free, so their bytes no longer count.
+        # Callers usually drop the previous tensor when they get the next tensor. The memory of
+        # earlier batches is then free, so the bytes of these batches no longer count.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]
@@ -136,9 +137,9 @@ class Arrivals:
 
 
 def _batches(wanted: Sequence[Wanted], most: int) -> Iterator[list[Wanted]]:
-    """Yield the wanted tensors in order, in batches of at most `most` bytes.
+    """Yield the wanted tensors in their order, in batches of at most `most` bytes.
 
-    A larger tensor is a batch of its own.
+    A tensor of more than `most` bytes has a batch of its own.
     """
     batch: list[Wanted] = []
     size = 0

@@ -3,7 +3,7 @@
     interlace.copy_blocks(on_gpu, pinned, dst_rows=rows, src_rows=slots)
     interlace.copy_blocks(addresses_on_gpu, addresses_in_host_memory, sizes=4096)
 
-This module calls libinterlace.so (interlace/copy.h), as `interlace.runtime.copying` does.
+This module calls the functions of interlace/copy.h in libinterlace.so.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# Makes the bytes of a _Blocks. Passing bytes to the library takes half as long as passing a
+# Packs the bytes of a _Blocks. To pass bytes to the library takes half as long as to pass a
 # structure of ctypes.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
@@ -64,7 +64,7 @@ class _Numbers(NamedTuple):
     length: int
     width: int
     gpu: int | None
-    owner: Any  # this object keeps the memory alive
+    owner: Any  # the object that keeps the numbers' memory alive
 
 
 def _numbers(given: Any, which: str) -> _Numbers:
@@ -73,8 +73,8 @@ def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, np.ndarray):
         flags, width = given.flags, NUMPY_NUMBERS.get(given.dtype)
         if width is not None and flags.c_contiguous:
-            # The buffer protocol gives the address in a quarter of the time that the array's
-            # interface takes.
+            # To get the address with the buffer protocol takes a quarter of the time that the
+            # array's interface takes.
             if flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))
@@ -119,42 +119,43 @@ def copy_blocks(
 ) -> str:
     """Copy many blocks between the host's memory and a GPU, or inside a GPU, by one call.
 
-    The call enqueues the batch in the way that has the shortest predicted time: one kernel that
-    reads or writes the host's memory over the link, one batch of the driver, or plain copies. With
-    several GPUs, kernels on other GPUs can copy parts of a large batch over their links. The host
-    does not wait, and spends no time in Python for each block. The batch runs after all
-    earlier work of its stream and before all later work. Blocks are copied in any order. If two
-    destinations overlap, each byte comes from one of their blocks. A stream that is being captured
-    receives the batch as a node of its graph.
+    The call enqueues the batch in the way with the shortest predicted time: as one kernel that
+    reads or writes the host's memory over the link, as one batch of the driver, or as plain copies.
+    With several GPUs, kernels on other GPUs can copy parts of a large batch over their own links.
+    The host does not wait, and spends no time in Python for each block. The batch runs after all
+    earlier work of its stream and before all later work. Blocks are copied in any order. If
+    destinations overlap, each byte of the overlap comes from one of the blocks that cover it. A
+    stream that is being captured receives the batch as a node of its graph.
 
     Args:
-        dst: The destination. With `sizes`, it is an array of addresses (int64 or uint64, in the
-            host's memory). Otherwise it is an array whose rows, along the first dimension, are the
-            blocks.
-        src: The source, in the same form. Its rows have as many bytes as the rows of `dst`.
+        dst: The destination. Without `sizes`, `dst` is an array, and each row along the first
+            dimension is a block. With `sizes`, `dst` is an array of addresses: int64 or uint64, in
+            the host's memory.
+        src: The source, in the same form as `dst`. The rows of `src` and `dst` have equal sizes.
         dst_rows: The row of `dst` for each block: an array of int32 or int64, or a list. None means
-            rows 0, 1, 2 and so on. If both lists are on the GPU, the GPU reads them when the batch
-            runs, and rows outside of the array are not detected.
-        src_rows: The row of `src` for each block.
-        sizes: The bytes of each block: a number, or an array of int64. Only with addresses.
-        stream: As for `copy`. None is the current stream of the GPU in its array's framework. With
-            addresses, None is PyTorch's current stream if PyTorch is imported, and otherwise the
-            default stream.
-        most_thread_blocks: The kernel has at most this many thread blocks, which bounds the
-            multiprocessors that it takes. 0 means the smallest number that is as fast as any larger
-            one.
+            rows 0, 1, 2 and so on. If `dst_rows` and `src_rows` are on the GPU, the GPU reads them
+            when the batch runs. In this case, rows outside of the array are not detected.
+        src_rows: The row of `src` for each block, in the same form as `dst_rows`.
+        sizes: The bytes of each block: a number, or an array of int64. Give `sizes` only with
+            addresses.
+        stream: As for `copy`. None is the current stream of the GPU in the framework of the GPU's
+            array. With addresses, None is PyTorch's current stream if PyTorch is imported, and
+            otherwise the default stream.
+        most_thread_blocks: The largest number of thread blocks of the kernel. It bounds the
+            multiprocessors that the kernel takes. 0 means the smallest number that is as fast as
+            any larger number.
         pageable: "refuse" raises UserError for host memory that is not page-locked. "stage" copies
-            it through page-locked memory; the call then waits.
+            such memory through page-locked memory, and the call waits for the copies.
         only: "kernel", "driver-batch" or "copies" makes the call take this way, for comparisons.
             None means the fastest way.
 
     Returns:
-        The way that the call took: "kernel", "driver-batch", "copies" or "staged"; "nothing" for an
-        empty batch.
+        The way that the call took: "kernel", "driver-batch", "copies" or "staged". For an empty
+        batch, the result is "nothing".
 
     Raises:
-        UserError: The arrays and lists do not fit, a block lies outside of its array or allocation,
-            or memory is not page-locked.
+        UserError: The arrays and lists do not fit each other, a block lies outside of its array or
+            allocation, or memory is not page-locked.
         DeviceError: The driver failed.
 
     Example::

@@ -24,11 +24,11 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class _Opened:
     """A file that is closed when its last reference goes away.
 
-    Therefore a Ctrl-C at any point leaves no open file.
+    Therefore Ctrl-C leaves no open file, whenever it comes.
     """
 
     def __init__(self, path: Path) -> None:
-        # without this flag, opening a pipe that has no writer would wait
+        # without the flags OPEN, opening a pipe that nobody writes to would wait
         self.file = open(  # noqa: SIM115
             path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
         )
@@ -59,13 +59,13 @@ def close_files(files: Iterable[File]) -> None:
 
 class _Index(NamedTuple):
     path: Path
-    files: Mapping[str, Path]  # from a tensor's name to its file
+    files: Mapping[str, Path]  # maps a tensor's name to its file
 
 
 def open_files(paths: Paths) -> list[File]:
-    """Open the files of a checkpoint, read their headers and compare them with their indexes.
+    """Open the files of a checkpoint, read their headers, and compare the files with the indexes.
 
-    Raises UserError, which names the file and the tensor.
+    Raises UserError. Its message names the file and the tensor.
     """
     found, indexes = _find(paths)
     files = open_each(found)
@@ -76,12 +76,12 @@ def open_files(paths: Paths) -> list[File]:
 
 
 def open_each(paths: Iterable[Path]) -> list[File]:
-    """Open files without comparing them, because several files may have parts of one tensor."""
+    """Open files that may have parts of the same tensor, so tensors' names are not compared."""
     return [_open(path) for path in paths]
 
 
 def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
-    """Return the files in the given order, and the indexes that name some of them."""
+    """Return the files in the order of `paths`, and the indexes that name some of the files."""
     several = isinstance(paths, Iterable) and not isinstance(paths, (str, bytes, os.PathLike))
     given: list[Any] = list(paths) if several else [paths]  # type: ignore[arg-type]
     for path in given:
@@ -113,7 +113,7 @@ def _find(paths: Paths) -> tuple[list[Path], list[_Index]]:
 
 
 def _index_at(path: Path) -> Path | None:
-    """Return the index that `path` names. If `path` is a folder, return the index in it."""
+    """Return the index file that `path` names, or the index in the folder `path`, or None."""
     if path.name.endswith(safetensors_index.ENDS):
         return path
     inside = sorted(path.glob("*" + safetensors_index.ENDS)) if path.is_dir() else []
@@ -166,7 +166,7 @@ def _check_names(files: list[File]) -> None:
 
 
 def _check_index(index: _Index, files: list[File]) -> None:
-    """Check that each tensor is in the file that the index names. A file may have more tensors."""
+    """Check that each tensor of the index is in its file. A file may have further tensors."""
     named = {str(path) for path in index.files.values()}
     where = {
         entry.name: file.name

@@ -1,4 +1,4 @@
-"""Copies between GPUs, and between a GPU and the host, over all links that help.
+"""Copies between GPUs, and between a GPU and the host, over all links that make a copy faster.
 
     interlace.copy(on_gpu, pinned)  # in the current stream of on_gpu's framework
     interlace.copy(pinned, on_gpu, stream)
@@ -8,8 +8,8 @@
 
 Arrays may come from PyTorch, CuPy, NumPy, or any other library with `__cuda_array_interface__`,
 DLPack or the buffer protocol. This module calls libinterlace.so, as C programs do
-(interlace/copy.h). The promises of interlace/copy.hpp about order, captures and memory are
-therefore valid here, too.
+(interlace/copy.h). The promises in interlace/copy.hpp about order, captures and memory hold for
+this module, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from interlace.base.installation import installed
 from interlace.runtime.regions import stream_number
 
 SHARED_OBJECT = "libinterlace.so"
-# the numbers of the default streams; each GPU has its own default streams
+# the numbers of CUDA's default streams; the same number means another stream on each GPU
 DEFAULT_STREAMS = (0, 1, 2)
 
 # Constants of interlace/copy.h.
@@ -56,7 +56,7 @@ class _Statistics(ctypes.Structure):
 
 @cache
 def open_library() -> Any:
-    """Return the library. A caller declares the types of the functions that it calls."""
+    """Return the loaded library. The caller must declare the types of the library's functions."""
     file = installed(SHARED_OBJECT)
     if file is None:
         raise UserError(
@@ -120,7 +120,7 @@ def _library() -> Any:
 
 
 def check(library: Any, result: int) -> None:
-    """Raise the error of a call to the library that did not succeed."""
+    """Raise an error if a call to the library returned a result other than success."""
     if result == 0:
         return
     text = library.interlace_last_error().decode("utf-8", "replace")
@@ -132,13 +132,13 @@ def check(library: Any, result: int) -> None:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a function of the library by name. Raise the error that the function reports."""
+    """Call the function `name` of the library. Raise the error that the function reports."""
     library = _library()
     check(library, getattr(library, name)(*arguments))
 
 
 class Array(NamedTuple):
-    """The memory of a caller's array. `gpu` is None if the memory is the host's."""
+    """The memory of a caller's array. `gpu` is None if the array is in the host's memory."""
 
     address: int
     bytes: int
@@ -146,7 +146,7 @@ class Array(NamedTuple):
     dtype: str  # empty for bytes without a dtype
     framework: str
     writable: bool
-    # the stream in which the owner of the array works, if the owner says so
+    # the stream in which the owner of the array works, if the array's interface names this stream
     stream: int | None = None
     width: int = 1  # bytes of an element, for arrays on a GPU
 
@@ -257,7 +257,7 @@ def array_of(array: Any, which: str) -> Array:
                 f"the {which} has a __cuda_array_interface__ that is wrong: {error}"
             ) from None
     if hasattr(array, "__dlpack_device__"):
-        if int(array.__dlpack_device__()[0]) == 1:  # then the array is in the host's memory
+        if int(array.__dlpack_device__()[0]) == 1:  # 1 means that the array is in host memory
             return _of_host(np.from_dlpack(array), which)
         for name in ("torch", "cupy"):
             module: Any = sys.modules.get(name)
@@ -284,11 +284,10 @@ def array_of(array: Any, which: str) -> Array:
 
 
 def gpu_of_stream(stream: Any) -> int | None:
-    device = getattr(stream, "device", None)  # PyTorch's streams have a device
+    device = getattr(stream, "device", None)  # streams of PyTorch have this attribute
     index = getattr(device, "index", None)
     if not isinstance(index, int):
-        # CuPy's streams have this attribute. CuPy gives a negative number if it does not know the
-        # GPU.
+        # Streams of CuPy have this attribute. It is negative if CuPy does not know the GPU.
         index = getattr(stream, "device_id", None)
     return index if isinstance(index, int) and index >= 0 else None
 
@@ -305,7 +304,7 @@ def current_stream(array: Array) -> int:
 
 
 class _Event:
-    """A point in a stream, after all work that has been enqueued so far."""
+    """A point in a stream: after all work that had been enqueued when the event was made."""
 
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library
@@ -333,8 +332,8 @@ def _is_capturing(library: Any, number: int, gpu: int) -> bool:
 
 # --- the host's memory ----------------------------------------------------------------------------
 
-# Frameworks reuse freed page-locked memory at once, even while a copy still uses it.
-_kept: list[tuple[_Event, Any]] = []  # the arrays that copies use until the event has happened
+# Frameworks reuse page-locked memory as soon as it is freed, even while a copy still uses it.
+_kept: list[tuple[_Event, Any]] = []  # each array is kept until its event has happened
 _kept_lock = threading.Lock()
 
 
@@ -345,9 +344,10 @@ def _keep(event: _Event, array: Any) -> None:
 
 
 def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
-    """Keep host memory alive until all work that is on the stream now is complete.
+    """Keep arrays in host memory alive until all work that is now in the stream is complete.
 
-    For a captured stream, nothing is kept alive. Its arrays must live as long as the graph.
+    If the stream is being captured, no array is kept alive: the caller must keep the arrays alive
+    as long as the graph.
     """
     library = _library()
     if not arrays or _is_capturing(library, stream, gpu):
@@ -375,30 +375,30 @@ def _tell_of_pageable(array: Array) -> None:
 
 
 def copy(dst: Any, src: Any, stream: Any = None) -> None:
-    """Copy an array's bytes to another array. At least one of the two is on a GPU.
+    """Copy the bytes of an array to another array. At least one of the two is on a GPU.
 
     The call enqueues the copy and returns; the host does not wait. The copy runs after all earlier
     work of its stream and before all later work. Without `stream`, the stream is the current stream
-    of the frameworks. If the arrays are on two GPUs, the copy is ordered in this way with the
-    current streams of both. Autograd does not record the copy.
+    of the array's framework. If the arrays are on two GPUs, the copy is ordered in this way with
+    the current streams of both GPUs. Autograd does not record the copy.
 
-    A stream that is being captured receives the copy as nodes of its graph. Both arrays must then
-    live as long as the graph. If there are two current streams, only the captured stream orders the
-    copy. Without a capture, Interlace keeps host memory alive until a later call finds that the
-    copy has ended. For GPU memory, the framework's rules about other streams apply
-    (Tensor.record_stream).
+    A stream that is being captured receives the copy as nodes of its graph. The caller must keep
+    both arrays alive as long as the graph. If there are two current streams, only the captured
+    stream orders the copy. Without a capture, Interlace keeps host memory alive until a later call
+    finds that the copy has ended. For GPU memory, the framework's rules about the use in other
+    streams apply (Tensor.record_stream).
 
     Args:
         dst: The destination: a contiguous, writable array of PyTorch, CuPy or NumPy, or any object
             with `__cuda_array_interface__`, DLPack or the buffer protocol.
-        src: The source, with the same dtype and the same number of bytes. Shapes may differ. A
-            buffer without a dtype (bytearray, mmap) fits any dtype. Host memory should be
-            page-locked (tensor.pin_memory(), cupyx.empty_pinned). Other host memory takes a plain
-            copy, and the call waits for it.
+        src: The source, with the same dtype and the same number of bytes as `dst`. Shapes may
+            differ. A buffer without a dtype (bytearray, mmap) fits any dtype. Host memory should be
+            page-locked (tensor.pin_memory(), cupyx.empty_pinned). If host memory is not
+            page-locked, the copy is a plain copy, and the call waits for it.
         stream: A torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
-            number of a cudaStream_t. A default stream belongs to the destination's GPU, or to the
-            source's if the destination is in host memory. None is the current stream of that GPU in
-            the array's framework.
+            number of a cudaStream_t. The number of a default stream means the default stream of the
+            destination's GPU, or of the source's GPU if the destination is in host memory. None is
+            the current stream of this GPU in the array's framework.
 
     Raises:
         UserError: The arrays do not fit each other, `stream` is not a stream, or there is no GPU.
@@ -436,7 +436,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     library = _library()
     end = source if to.gpu is None else to
     assert end.gpu is not None
-    across = False  # the source's framework has another current stream
+    across = False  # whether the source's framework has another current stream than `dst`'s
     if number is None:
         gpu, number = end.gpu, current_stream(end)
         if to.gpu is not None and source.gpu is not None:
@@ -468,7 +468,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
 
 
 def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    """Compare two streams, each given as (number, GPU).
+    """Return whether two streams, each given as (number, GPU), are the same stream.
 
     The legacy default stream has two numbers.
     """
@@ -477,9 +477,7 @@ def _same_stream(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], list[Array]]:
-    """Return the arrays of a collective. Each GPU has one array to send and one array to
-    receive.
-    """
+    """Return the outputs and the inputs of a collective: one output and one input for each GPU."""
     given = list(outputs), list(inputs)
     if len(given[0]) != len(given[1]) or not given[0]:
         raise UserError(
@@ -524,17 +522,17 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
 def _collect(
     name: str, to: list[Array], sent: list[Array], of: tuple[int, ...], stream: Any
 ) -> None:
-    """Call the library's collective.
+    """Call the library's function for the collective `name`.
 
-    The collective is ordered with `stream` or, without `stream`, with all current streams. `of` has
-    the arguments that describe the arrays. The first of them is the size of the arrays.
+    The collective is ordered with `stream` or, without `stream`, with the current streams of all
+    arrays. `of` has the arguments that describe the arrays. The first argument is their size.
     """
     if of[0] == 0:
         return
     library = _library()
     first = to[0]
     assert first.gpu is not None
-    others: list[tuple[int, int]] = []  # the other streams with which the collective is ordered
+    others: list[tuple[int, int]] = []  # further streams with which the collective is ordered
     if stream is None:
         main = (current_stream(first), first.gpu)
         for array in (*to, *sent):
@@ -569,26 +567,28 @@ def _collect(
 
 
 def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
-    """Send the array of every GPU to all GPUs, which hold them in sequence, in the list's order.
+    """Send the array of every GPU to all GPUs. Each GPU holds all arrays in the list's order.
 
-    This process drives all the GPUs. The copies are planned together over all paths.
+    One process must drive all GPUs. The copies are planned together over all paths.
 
     The call enqueues the copies and returns; the host does not wait. Without `stream`, the copies
     run after all earlier work of the current streams of all arrays' frameworks, and before all
-    later work. With `stream`, only this stream orders the copies. In that case tell PyTorch that
-    the stream uses the arrays (Tensor.record_stream). A stream that is being captured receives the
-    copies as nodes of its graph. If there are several current streams, only the first output's
-    stream then orders the copies.
+    later work. With `stream`, only this stream orders the copies, so the caller must tell PyTorch
+    that the stream uses the arrays (Tensor.record_stream). A stream that is being captured receives
+    the copies as nodes of its graph. If there are several current streams during a capture, only
+    the stream of the first output orders the copies.
 
     Args:
-        outputs: A list with a contiguous array on each GPU, each with `len(inputs)` times the bytes
-            of an input.
-        inputs: A list with a contiguous array on each GPU, in the same order and with the same
-            dtype and size. An input may be the part of its GPU's output where its bytes belong.
-        stream: As for `copy`. A default stream belongs to the first output's GPU.
+        outputs: A list with a contiguous array on each GPU. Each output has `len(inputs)` times the
+            bytes of an input.
+        inputs: A list with a contiguous array on each GPU, in the order of `outputs`. All arrays
+            have one dtype, and all inputs have one size. An input may be the part of the output on
+            its GPU to which its bytes belong.
+        stream: As for `copy`. A default stream means that of the first output's GPU.
 
     Raises:
-        UserError: The arrays do not fit or overlap, `stream` is not a stream, or there is no GPU.
+        UserError: The arrays do not fit each other or overlap, `stream` is not a stream, or there
+            is no GPU.
         DeviceError: The driver failed.
 
     Example::
@@ -611,19 +611,21 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
 
 
 def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
-    """Send block j of GPU i's input to GPU j, which holds it as block i of its output.
+    """Send block j of the input of GPU i to GPU j, as block i of GPU j's output.
 
     Ordering, capture and errors are as in `all_gather`.
 
     Args:
-        outputs: A list with a contiguous array on each GPU, of the inputs' size. No output overlaps
-            an input.
-        inputs: A list with a contiguous array on each GPU, in the same order and with the same
-            dtype and size. An array has as many blocks of whole elements as there are GPUs.
+        outputs: A list with a contiguous array on each GPU. Each output has the size of an input.
+            No output overlaps an input.
+        inputs: A list with a contiguous array on each GPU, in the order of `outputs`. All arrays
+            have one dtype and one size. Each array can be cut into as many blocks of whole elements
+            as there are GPUs.
         stream: As for `all_gather`.
 
     Raises:
-        UserError: The arrays do not fit or overlap, `stream` is not a stream, or there is no GPU.
+        UserError: The arrays do not fit each other or overlap, `stream` is not a stream, or there
+            is no GPU.
         DeviceError: The driver failed.
 
     Example::
@@ -655,14 +657,14 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
 
     Elements are combined in the order of the list. The results have the same bits on all GPUs and
     in every run. Sums of 16-bit floats are added in float32 and rounded once. Integer sums wrap.
-    The min or max of a number and a NaN is the number. Received parts wait in staging memory, which
-    INTERLACE_COPY_STAGING limits. Ordering and capture are as in `all_gather`.
+    The min or max of a number and a NaN is the number. Received parts wait in staging memory.
+    INTERLACE_COPY_STAGING limits this memory. Ordering and capture are as in `all_gather`.
 
     Args:
-        outputs: A list with a contiguous array on each GPU, of the inputs' size. An output may be
-            its GPU's input. It must not overlap any other array.
-        inputs: A list with a contiguous array on each GPU, in the same order and with the same
-            dtype and size: float32, float64, float16, bfloat16, int32 or int64.
+        outputs: A list with a contiguous array on each GPU. Each output has the size of an input.
+            An output may be the input of the same GPU, but must not overlap any other array.
+        inputs: A list with a contiguous array on each GPU, in the order of `outputs`. All arrays
+            have one size and one dtype: float32, float64, float16, bfloat16, int32 or int64.
         op: "sum", "min" or "max".
         stream: As for `all_gather`.
 
@@ -699,7 +701,7 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
 
 
 def copy_statistics() -> dict[str, int | float]:
-    """Return the counts, bytes and times of this process's copies (interlace::copy_statistics)."""
+    """Return the numbers, bytes and times of this process's copies (interlace::copy_statistics)."""
     library = _library()
     counted = _Statistics()
     check(

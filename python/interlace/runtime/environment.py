@@ -27,7 +27,7 @@ class Variable(NamedTuple):
     used_by: str
     default: str | None  # None means that there is no default, or that `meaning` states the default
     meaning: str
-    # this function raises UserError for an invalid value
+    # a function that raises UserError for an invalid value
     check: Callable[[str], None] = lambda _: None
 
 
@@ -51,27 +51,27 @@ OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",
         None,
-        "cuFFT's libcufft.so.12; unset: the file that the dynamic linker finds, otherwise the CUDA "
-        "toolkit's file",
+        "the path of cuFFT's libcufft.so.12; unset: the file that the dynamic linker finds, or "
+        "else the file of the CUDA toolkit",
         partial(_library_file, "INTERLACE_CUFFT"),
     ),
     "INTERLACE_NCCL": Variable(
         "mechanism nccl",
         None,
-        "NCCL's libnccl.so.2; unset: the file that is already loaded, otherwise the Python "
-        "package's file, otherwise the file that the dynamic linker finds",
+        "the path of NCCL's libnccl.so.2; unset: the library that is already loaded, or else the "
+        "Python package's file, or else the file that the dynamic linker finds",
         partial(_library_file, "INTERLACE_NCCL"),
     ),
     "INTERLACE_NVSHMEM": Variable(
         "mechanism nvshmem",
         None,
-        "NVSHMEM's libnvshmem_host.so.3; unset: the Python package's file",
+        "the path of NVSHMEM's libnvshmem_host.so.3; unset: the Python package's file",
         partial(_library_file, "INTERLACE_NVSHMEM"),
     ),
     "INTERLACE_CUDA": Variable(
         "quickstart, pip install",
         "AUTO",
-        "ON, OFF, or AUTO: with AUTO the build has CUDA if it finds an nvcc of CUDA 13",
+        "ON, OFF or AUTO; AUTO: the build has CUDA if it finds an nvcc of CUDA 13",
     ),
     "INTERLACE_COMMIT": Variable(
         "files of results", None, "the commit that files of results name if git does not know it"
@@ -85,23 +85,23 @@ OTHERS = {
     "CUDA_DEVICE_MAX_CONNECTIONS": Variable(
         "the number of devices that share a GPU",
         None,
-        "hardware queues of a process on a GPU, 1 to 32; unset: 8, but 32 for --share-gpu",
+        "hardware queues of a process on a GPU, 1 to 32; unset: 8, or 32 with --share-gpu",
     ),
     "NO_COLOR": Variable("tables", None, "if this is set to any value, tables have no colours"),
     "XDG_CONFIG_HOME": Variable(
         "profiles",
         "~/.config",
-        "the folder of interlace/profiles, to which tune writes",
+        "the folder that contains interlace/profiles, where tune writes profiles",
         partial(_absolute, "XDG_CONFIG_HOME"),
     ),
     "XDG_RUNTIME_DIR": Variable(
         "regions of several processes, and measurements",
         "/tmp",
-        "the folder for the sockets over which processes find each other, and for the lock of "
-        "measurements",
+        "the folder for the sockets over which processes find each other, and for the lock that "
+        "measurements take",
     ),
 }
-# `interlace run` sets these for its own library.
+# `interlace run` sets these variables for its own library.
 INTERNAL = (preload.COUNTERS,)
 
 
@@ -149,15 +149,15 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Settings(Head, frozen=True):
-    """The content of the JSON file with all settings."""
+    """The content of the JSON file with the settings of all variables."""
 
     variables: list[Setting]
 
 
 def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[Setting]:
-    """Return each variable's setting.
+    """Return the setting of each variable.
 
-    Raises UserError, which names the variable, for an invalid value.
+    If a value is invalid, raises UserError. Its message names the variable.
     """
     found, wrong = [], []
     for name, variable in known.items():
@@ -183,8 +183,8 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
 
 
 def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each unknown variable that is set and resembles a variable of
-    Interlace.
+    """Return a sentence for each variable that is set and unknown, but whose name resembles the
+    name of a variable of Interlace.
     """
     told = []
     for name in sorted(environment):
@@ -198,8 +198,8 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
 
 
 def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
-    """Return flags for compilers: for the headers, for libinterlace.so, or for libraries of
-    kernels.
+    """Return compiler flags: `flags` for the headers, `libraries` for libinterlace.so, `kernels`
+    for programs with kernels, and `gpus` for such programs that nvcc compiles.
     """
     words = []
     if flags:

@@ -1,4 +1,4 @@
-"""Loads and saves checkpoints in safetensors files, by many threads and over all PCIe links.
+"""Loads and saves checkpoints in safetensors files, with many threads and over all PCIe links.
 
 tensors = interlace.load(["model-1.safetensors", "model-2.safetensors"], "cuda:0")
 tensors = interlace.load("model", {"model.layers.0": "cuda:0", "": "cuda:1"})
@@ -50,46 +50,47 @@ def load(
 ) -> dict[str, Any]:
     """Load the tensors of safetensors files.
 
-    Several threads read the files, from the page cache or the disk. Bytes for GPUs go through a
-    ring of page-locked memory. They also go over the links of other GPUs if this is faster. The
-    call first waits for the GPUs' current streams. It returns when all bytes have arrived.
+    Several threads read the files, from the page cache or from the disk. Bytes for GPUs go through
+    slots of page-locked memory. Some of these bytes go over the links of other GPUs if this is
+    faster. The call first waits for the current streams of the GPUs. It returns after all bytes
+    have arrived.
 
     Args:
         paths: A file, several files, or a folder. If a folder has an index
             (`*.safetensors.index.json`), the call loads the files that the index names. Otherwise
             it loads all `*.safetensors`.
-        device: "cpu", "cuda:1" or the like, or a mapping from prefixes of names to devices, such as
-            {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest matching prefix
-            counts.
+        device: "cpu", a GPU such as "cuda:1", or a mapping from prefixes of names to devices, such
+            as {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest prefix that
+            matches a tensor's name determines the tensor's device.
         framework: "torch" (the default if it is installed), "cupy" (GPUs only) or "numpy" (host
             only). CuPy and NumPy have no BF16, F8 and F4.
-        threads: The number of reading threads. By default one for each core, 32 at most.
-        pin_memory: Page-lock the tensors in host memory (torch only).
+        threads: The number of reading threads. By default one thread for each core, at most 32.
+        pin_memory: Page-lock the tensors in host memory (only with torch).
         verify: Compare the bytes with the checksums that `save` wrote.
-        progress: A function that this thread calls now and then with (bytes so far, bytes in all).
-        ring: The number of slots of page-locked memory, and the bytes of a slot. The default suits
-            the cores and the GPUs. The ring is kept for later calls.
-        max_host_bytes: The most bytes of page-locked memory that the call may use. It replaces
-            `ring`. Threads wait if there is too little memory.
-        max_device_bytes: The most bytes of each GPU that the call may use beyond the tensors: for
-            their alignment, for what the framework's allocator rounds up, and for relayed copies.
-            If fewer bytes than INTERLACE_COPY_STAGING are left for relayed copies, no copy is
-            relayed.
-        direct: Read bytes that are not in the page cache without putting them there (GPUs only). A
-            later load is then not faster. If direct reads are impossible, the call warns and uses
-            the page cache.
-
+        progress: A function of (bytes so far, bytes in all). The calling thread calls this function
+            from time to time.
+        ring: (slots, bytes of a slot): the number and the size of the slots of page-locked memory.
+            The default suits the cores and the GPUs. The memory is kept for later calls.
+        max_host_bytes: The largest number of bytes of page-locked memory that the call may use. It
+            replaces `ring`. Threads wait if there is too little memory.
+        max_device_bytes: The largest number of bytes of each GPU that the call may use in addition
+            to the tensors: for their alignment, for the rounding of the framework's allocator, and
+            for relayed copies. If fewer bytes than INTERLACE_COPY_STAGING are left for relayed
+            copies, no copy is relayed.
+        direct: Read bytes that are not in the page cache without putting them there (only for
+            GPUs). A later load is then as slow as the first. If direct reads are impossible, the
+            call warns and uses the page cache.
     Returns:
         A dictionary from names to tensors. The tensors of a device are views of allocations of
-        about 1 GiB, which are made in the framework's current stream. An allocation is freed with
-        its last tensor.
+        about 1 GiB. The allocations are made in the framework's current stream. An allocation is
+        freed when its last tensor is freed.
 
     Raises:
         UserError: A file is damaged or missing; the message names the file and the tensor.
         DeviceError: A disk or a GPU failed.
 
-    The first call makes contexts on the other GPUs, to use their links. INTERLACE_COPY_RELAYS=none
-    in the environment prevents this.
+    The first call makes contexts on the other GPUs, because copies can use the links of these GPUs.
+    INTERLACE_COPY_RELAYS=none in the environment prevents these contexts.
 
     Example::
 
@@ -138,7 +139,7 @@ def _read(files: list[File], devices: Devices, pin_memory: bool, how: How) -> di
 
 
 def _checksums(file: File) -> dict[str, str]:
-    """Return the checksums of the tensors, which the file's metadata has."""
+    """Return the checksum of each tensor by the tensor's name, from the metadata of the file."""
     text = file.header.metadata.get(CHECKSUMS)
     if text is None:
         raise UserError(
@@ -175,8 +176,9 @@ def save(
 ) -> None:
     """Save tensors of PyTorch, CuPy or NumPy to a safetensors file.
 
-    The call first waits for the current streams of the tensors' GPUs. The file gets its name after
-    it is complete and on the disk. If the call fails, the path stays as it was.
+    The call first waits for the current streams of the tensors' GPUs. The file appears under its
+    name only when it is complete and on the disk. If the call fails, an older file at `path` stays
+    as it was.
 
     Args:
         tensors: A mapping from names to contiguous tensors, which may be on several GPUs. If
@@ -247,7 +249,7 @@ def save(
 
 
 def _pwrite(descriptor: int, data: bytes) -> None:
-    """Write all data to the beginning of a file, even if one call takes only a part of the data."""
+    """Write all data to the beginning of a file, in several calls if necessary."""
     done = 0
     while done < len(data):
         written = os.pwrite(descriptor, data[done:], done)
@@ -282,15 +284,15 @@ def _check_text(what: str, text: str) -> None:
 
 
 def _write(path: Path, size: int, fill: Callable[[int, str], None]) -> None:
-    """Make a file of `size` bytes. `fill` writes the bytes.
+    """Make a file of `size` bytes at `path`. The function `fill` writes the bytes.
 
-    Afterwards the file is complete or absent.
+    After the call, the file is complete, or there is no new file.
     """
     if path.is_dir():
         raise UserError(f"{path} is a folder; give the name of a file")
     with suppress(
         OSError, ValueError
-    ):  # if the free space is unknown, the write itself fails when the disk is full
+    ):  # if the free space is unknown, `fill` fails when the disk is full
         folder = Path(os.path.realpath(path)).parent
         room = os.statvfs(folder)
         if room.f_frsize * room.f_bavail < size:

@@ -1,12 +1,13 @@
-"""Parked memory: tensors leave the GPU and come back to the same addresses.
+"""Parked memory: the contents of tensors leave the GPU and come back to the same addresses.
 
     with interlace.parkable("weights"):
         model = Model().cuda()
     interlace.park("weights")    # to page-locked host memory; the GPU's memory is free
     interlace.resume("weights")  # captured graphs and pointers are valid again
 
-A pool of PyTorch or CuPy allocates through libinterlace.so (interlace/park.h), which maps physical
-memory to addresses that stay reserved. The promises of this header are valid here, too.
+A pool of PyTorch or CuPy allocates memory through libinterlace.so (interlace/park.h). The library
+maps physical memory to addresses that stay reserved. The promises of this header hold for this
+module, too.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class ParkReport(NamedTuple):
     """The bytes that a call of `park` or `resume` moved."""
 
     bytes: int  # the bytes of the contents
-    gpu_bytes: int  # the physical memory that the GPUs got back, or that the pools got back
+    gpu_bytes: int  # the physical memory that went back to the GPUs (park) or to the pools (resume)
     locked_bytes: int  # the host memory that this call page-locked
     seconds: float
 
@@ -73,7 +74,7 @@ class PoolState(NamedTuple):
     bytes: int  # the bytes of all allocations
     parked: bool
     place: str | None  # where parked contents are: "host", "gpu:1" or "drop"
-    host_bytes: int  # the page-locked memory that the contents occupy
+    host_bytes: int  # the page-locked memory that holds the contents
 
 
 @cache
@@ -135,8 +136,8 @@ def _torch_allocator() -> Any:
         "interlace_park_torch_allocate",
         "interlace_park_torch_free",
     )
-    # A pool of PyTorch does not own its allocator, and at the end of the process it can outlive
-    # this module.
+    # A pool of PyTorch does not keep its allocator alive. At the end of the process, the pool can
+    # outlive this module, so the reference count is raised and never lowered.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
     return made
 
@@ -175,21 +176,21 @@ def _use_cupy_pool(name: str, gpu: int) -> Any:
 def parkable(name: str, device: Device = "cuda", *, framework: str | None = None) -> Iterator[None]:
     """Allocate this thread's tensors in a pool that can be parked.
 
-    Contexts can be nested. Then the innermost pool gets the memory. A name can be used again. If it
-    is used for another GPU, the pool has memory on both GPUs.
+    Contexts can be nested. Inside nested contexts, the innermost pool gets the memory. A name can
+    be used again. If it is used for another GPU, the pool has memory on both GPUs.
 
     Args:
         name: The name of the pool.
-        device: "cuda" (the current GPU), "cuda:1" or the like. Tensors on other devices are
-            allocated as always.
+        device: "cuda" (the current GPU) or a GPU such as "cuda:1". Tensors on other devices are
+            allocated as without this context.
         framework: "torch" (the default if it is installed) or "cupy".
 
     Raises:
         UserError: The pool is parked. Resume it before it gets more memory.
 
     The pool lasts until the process ends. PyTorch keeps freed memory in the pool for later tensors.
-    PyTorch refuses pools while `expandable_segments` is on. Tensors that other threads make, such
-    as those of a backward pass, do not go to the pool.
+    PyTorch refuses pools while `expandable_segments` is on. Tensors that other threads make do not
+    go to the pool. The threads of a backward pass are such threads.
 
     Example::
 
@@ -236,8 +237,9 @@ def _address(tensor: Any) -> int:
 
 
 def _pools(what: Any) -> list[str]:
-    """Return the names of the pools that `what` means: the named pool, or the pools of the
-    tensors.
+    """Return the names of the pools that `what` stands for.
+
+    `what` is the name of a pool, or tensors in pools.
     """
     if isinstance(what, str):
         _encoded(what)
@@ -262,7 +264,7 @@ def _pools(what: Any) -> list[str]:
 
 
 def _without_contents(name: str) -> list[int]:
-    """Return the segments that PyTorch keeps for later tensors and that no tensor uses now."""
+    """Return the addresses of segments that PyTorch keeps for later tensors and that are unused."""
     return [
         int(segment["address"])
         for pool in _torch_pools.get(name, {}).values()
@@ -337,25 +339,25 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
 
 
 def park(what: Any, to: str = "host", *, keep_pool: bool = True) -> ParkReport:
-    """Move the contents of pools away and give their physical memory back to the GPUs.
+    """Move the contents of pools away, and give the pools' physical memory back to the GPUs.
 
     The call waits for all work on the pools' GPUs, in all streams, and returns when the memory is
     free. The addresses stay reserved. Until `resume`, no work may use the tensors, and no graph
     that uses them may be launched.
 
     Args:
-        what: The name of a pool, or tensors. All pools that have one of the tensors are parked as a
-            whole, with all other tensors in them.
-        to: "host" (page-locked memory), "gpu:1" (free memory of another GPU), or "drop". After
-            "drop", the contents are undefined after `resume`.
+        what: The name of a pool, or tensors. Each pool that has one of the tensors is parked as a
+            whole, with all its other tensors.
+        to: "host" (page-locked memory), "gpu:1" (free memory of another GPU), or "drop". "drop"
+            discards the contents: after `resume`, they are undefined.
         keep_pool: Whether to keep the page-locked memory for later parks after the pool has
-            resumed. With False, the system gets the memory back.
+            resumed. False gives this memory back to the system.
 
     Raises:
-        UserError: There is no such pool, or it is parked already.
-        MemoryError: The host has too little memory. Nothing has changed.
-        DeviceError: A GPU has too little memory or failed. Nothing has changed, or the message asks
-            for `resume`.
+        UserError: There is no such pool, or the pool is already parked.
+        MemoryError: The host has too little memory. The pools are unchanged.
+        DeviceError: A GPU has too little memory or failed. Either the pools are unchanged, or the
+            message says that the caller must call `resume`.
 
     Example::
 
@@ -401,7 +403,7 @@ def resume(what: Any) -> ParkReport:
         what: The name of a pool, or tensors, as for `park`.
 
     Raises:
-        UserError: There is no such pool, or it is not parked.
+        UserError: There is no such pool, or the pool is not parked.
         DeviceError: A GPU has too little memory or failed. The pool is still parked.
 
     Example::
@@ -454,7 +456,7 @@ class Contents:
     """Keeps the contents of GPU memory in page-locked host memory.
 
     This class is for programs that map and unmap memory themselves. Its functions wait for all work
-    on the GPUs.
+    on the GPUs of the ranges.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int, int]]) -> None:
@@ -481,7 +483,7 @@ class Contents:
         return _sum([report])
 
     def close(self) -> None:
-        """Drop the contents. The page-locked memory is kept for later parks."""
+        """Drop the contents. Keep the page-locked memory for later parks."""
         contents, self._contents = self._contents, ctypes.c_void_p()
         self._library.interlace_contents_destroy(contents)
 
@@ -491,7 +493,7 @@ class Contents:
 
 
 def idle_host_bytes() -> int:
-    """Return the bytes of page-locked memory that is kept for later parks."""
+    """Return the bytes of page-locked memory that are kept for later parks."""
     size = ctypes.c_uint64()
     _call("park_idle_bytes", ctypes.byref(size))
     return size.value

@@ -12,7 +12,7 @@ Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 
 class Devices:
-    """Assigns tensors to devices: all to one device, or each by the prefix of its name."""
+    """Assigns tensors to devices: to one device for all, or by the prefix of a tensor's name."""
 
     def __init__(self, device: Device | Mapping[str, Device], framework: str | None) -> None:
         by_prefix = dict(device) if isinstance(device, Mapping) else {"": device}

@@ -1,9 +1,9 @@
 """The library that takes over a program's copies: its environment variables and its counts.
 
-The library counts the copies that it took over and the copies that it passed to the driver. The
-counts are in a file that all processes of the program share (src/preload/counters.hpp). If
-requested, the file also has the program's call sites and a list of its calls. This module reads the
-file after the program's end.
+The library counts the copies that it takes over and the copies that it passes to the driver. All
+processes of the program share a file with these counts (src/preload/counters.hpp). If requested,
+the file also has the program's call sites and a list of the program's calls. This module reads the
+file after the program has ended.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ SETTINGS = {
     "INTERLACE_PRELOAD_AFTER": Setting(
         "256M",
         (
-            "the number of bytes that must be copied before the engine starts; only copies that "
-            "the engine could take over count"
+            "the number of bytes that a process must copy before the engine starts; only copies "
+            "that the engine could take over count"
         ),
     ),
     "INTERLACE_PRELOAD_START": Setting(
         "background",
-        "background: copies do not wait while the engine starts; wait: they wait; never: the "
-        "engine does not start",
+        "background: copies do not wait while the engine starts; wait: copies wait until the "
+        "engine has started; never: the engine does not start",
         ("background", "wait", "never"),
     ),
     "INTERLACE_PRELOAD_BLOCKS": Setting(
         "auto",
         "the largest number of multiprocessors that the kernel for a batch of small blocks uses; "
-        "0: no batch is taken over; auto: as few as fill the link",
+        "0: no batch is taken over; auto: the smallest number that fills the link",
     ),
 }
 MOST_BLOCKS = 1024
@@ -105,13 +105,13 @@ def preload_library() -> Path:
 
 MAGIC = b"ILPRELD2"
 SLOTS = 1024
-SITES = 512  # a report has room for this many call sites
-CALLS = 65536  # a timeline has room for this many calls
+SITES = 512  # the counters have room for this many call sites
+CALLS = 65536  # the counters have room for this many calls
 NAMES_AT = 4096
 SLOTS_AT = 8192
 SLOT_BYTES = 4096
 DIRECTIONS = 4
-# The magic number, `slots`, `loaded`, `saw_driver`, and the numbers of slots, sites and calls.
+# The magic number, `slots`, `loaded` and `saw_driver`; then the numbers of slots, sites and calls.
 HEADER = struct.Struct("<8s8Q")
 SLOT = struct.Struct("<3Q")  # process, engine, started_ns
 TIMES = struct.Struct(f"<{DIRECTIONS}Q")
@@ -127,7 +127,7 @@ CALL = struct.Struct("<3Q3I4B")  # begin_ns, took_ns, bytes; pieces, slot, threa
 
 
 class Tally(NamedTuple):
-    """The copies of one direction with the same outcome."""
+    """The copies of one direction that had the same outcome."""
 
     direction: str
     outcome: str
@@ -138,7 +138,7 @@ class Tally(NamedTuple):
 class Gain(NamedTuple):
     """The predicted time of the copies that were taken over.
 
-    `direct_s` is the predicted time of the same copies as plain copies.
+    `direct_s` is the predicted time of these copies if they were plain copies.
     """
 
     direction: str
@@ -147,19 +147,19 @@ class Gain(NamedTuple):
 
 
 class SiteTally(NamedTuple):
-    """The copies of a call site with the same direction and the same kind of host memory."""
+    """The copies of one call site that have one direction and one kind of host memory."""
 
     direction: str
     memory: str
     copies: int
     bytes: int
-    host_s: float  # the time that the host spent in the driver's function
+    host_s: float  # the time that the host spent in the function of the driver
 
 
 class Site(NamedTuple):
     """A place in the program that copies.
 
-    If the library recorded only a sample of the calls, the counts are estimates.
+    If the library recorded only some of the calls, the counts are estimates.
     """
 
     process: int
@@ -168,18 +168,18 @@ class Site(NamedTuple):
     symbol: str
     outer_module: str  # the library (or the program) that calls `module`
     outer_symbol: str
-    sampled: int  # the number of sampled calls
+    sampled: int  # the number of calls that the library recorded
     taken_over_bytes: int
     sizes: dict[
         int, int
-    ]  # from a size in bytes, rounded down to a power of two, to the number of copies
+    ]  # maps a size, rounded down to a power of two, to the number of copies of that size
     tallies: list[SiteTally]
 
 
 class Call(NamedTuple):
     """A call of the driver, for a timeline."""
 
-    begin_s: float  # the start, by the machine's clock
+    begin_s: float  # the start of the call, on the computer's monotonic clock
     took_s: float
     bytes: int
     pieces: int
@@ -191,7 +191,7 @@ class Call(NamedTuple):
 
 
 class Process(NamedTuple):
-    """A program that ran in a process and copied on GPUs. An exec starts another program."""
+    """A program that ran in a process and copied on GPUs. An exec begins another program."""
 
     process: int
     name: str
@@ -235,10 +235,10 @@ class Counted(NamedTuple):
 
 
 def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
-    """Make the file of counters, with disk space for all its bytes.
+    """Make the file of counters, and reserve disk space for all its bytes.
 
-    The program maps the file. If the disk became full before every page had its space, SIGBUS would
-    kill the program. Raises OSError.
+    The program maps the file. Without the reservation, a full disk would cause a SIGBUS, which
+    kills the program. Raises OSError.
     """
     with file.open("wb") as out:
         out.write(HEADER.pack(MAGIC, SLOTS, 0, 0, 0, sites, 0, calls, 0))
@@ -248,7 +248,7 @@ def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
 
 
 class _Names(NamedTuple):
-    """The words for the numbers in the file."""
+    """The names for the numbers in the file."""
 
     directions: list[str]
     taken_over: list[str]

@@ -1,4 +1,4 @@
-"""Runs an unchanged program to its end, and passes signals on to it."""
+"""Runs an unchanged program until it ends, and passes signals on to the program."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
-NOT_EXECUTABLE = 126  # the exit codes that shells use
+NOT_EXECUTABLE = 126  # this exit code and the next one are those of shells
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
-FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # the terminal also sends these signals to the program
+FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # a terminal sends these signals to the program itself
 
 
 class _Signals:
-    """Passes signals of this process on to the program while the program runs.
+    """Passes the signals of this process on to the program while the program runs.
 
-    Ignored signals stay ignored.
+    Signals that this process ignores stay ignored.
     """
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class _Signals:
             self._pass_on(number, None)
 
     def wait(self, child: subprocess.Popen[bytes]) -> int:
-        """Wait for the program's end, and return its code in the form of Popen.
+        """Wait until the program ends, and return its code in the form of Popen.returncode.
 
-        A signal that arrives just before a wait begins does not interrupt that wait, and Python
-        runs the handler only after the wait. Therefore each signal also writes a byte to a pipe,
-        which ends the wait.
+        A signal can arrive just before the wait begins. Such a signal does not interrupt the wait,
+        and Python runs the handler only after the wait. Therefore each signal also writes a byte to
+        a pipe, and this byte ends the wait.
         """
         try:
             ended = os.pidfd_open(child.pid)
@@ -94,9 +94,9 @@ class _Signals:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None, int, str]:
-    """Return the path that a shell would execute, or else the shell's exit code and the reason.
+    """Return the path that a shell would execute, or else a shell's exit code and the reason.
 
-    The path contains a slash, because a name without a slash would be looked up in PATH again.
+    The path always contains a slash. A name without a slash would be looked up in PATH again.
     """
     if "/" in name:
         candidates = [name]
@@ -128,9 +128,10 @@ def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None,
 def run_program(
     file: str, words: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[int, str | None]:
-    """Run a program to its end.
+    """Run a program until it ends.
 
-    Return the exit code that a shell gives. If the program did not start, also return the reason.
+    Return the exit code that a shell would give. If the program did not start, also return the
+    reason.
     """
     with _Signals() as signals:
         try:
@@ -143,10 +144,10 @@ def run_program(
 
 
 class Ended(NamedTuple):
-    """The end of a program that ran with the preload library."""
+    """How a program ended that ran with the preload library."""
 
     code: int  # the exit code, as in a shell
-    failed: str  # why the program did not start; otherwise empty
+    failed: str  # the reason why the program did not start; empty if it started
     elapsed_s: float
     counted: Counted | None  # None if the program did not start
 
@@ -154,9 +155,9 @@ class Ended(NamedTuple):
 def run_counted(
     file: str, words: Sequence[str], library: Path, *, sites: int = 0, calls: int = 0
 ) -> Ended:
-    """Run a program to its end with the library loaded first, and read the library's counters.
+    """Run a program with the library loaded first. When the program has ended, read the counters.
 
-    The library lists at most `sites` call sites and `calls` calls.
+    The counters have at most `sites` call sites and `calls` calls.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix="interlace-run-"))
@@ -183,14 +184,14 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither call may open a descriptor, because the process may have no descriptor left.
+        # Neither call may open a descriptor, because the process may have no free descriptor left.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()
 
 
 def _with_copies(activity: Activity, counters: Path) -> Activity:
-    """Count the copies that all processes of the program have made so far."""
+    """Return the activity with the number of copies that the program's processes made so far."""
     try:
         counted = read_counters(counters)
     except OSError:  # the program has ended

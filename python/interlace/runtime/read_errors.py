@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from interlace.base.errors import DeviceError, UserError
 from interlace.runtime.checkpoint_files import File
 
-AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # how the engine's errors end
+AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # the end of each error of the engine
 
 
 @contextmanager
 def naming_tensors(files: Sequence[File]) -> Iterator[None]:
-    """Add a tensor's name to errors of the engine. The engine names only a file and a byte."""
+    """Add a tensor's name to errors of the engine, which name only the file and the byte."""
     try:
         yield
     except (UserError, DeviceError) as error:

@@ -1,8 +1,8 @@
 """Reads tensors of open files into the host's memory and onto GPUs.
 
-Threads read a file, from the page cache or the disk, into a ring of page-locked memory. The copy
-engine (interlace/copy.hpp) copies the bytes from there to the GPUs, also over the links of other
-GPUs. Bytes for the host's memory are read directly to their place.
+Threads read a file, from the page cache or from the disk, into slots of page-locked memory (the
+ring). The copy engine (interlace/copy.hpp) copies the bytes from the slots to the GPUs, and can use
+the links of other GPUs. Bytes for the host's memory are read directly into the tensors.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Segment = tuple[int, int, int, int, int, int]
 
 MOST_THREADS = 32  # the default limit of threads; more threads are not faster than the links
 MOST_NAMED_THREADS = 1024
-ALIGNMENT = 256  # the alignment of a tensor; a tensor that is smaller is aligned to its size
+ALIGNMENT = 256  # the alignment of a tensor in bytes; a smaller tensor is aligned to its size
 # The approximate bytes of an allocation. Threads read into an allocation while the driver makes the
 # next one. Small allocations take longer: on an H200, each takes 0.4 ms and 0.5 ms for each GiB.
 BLOCK = 1 << 30
-# How many allocations are made ahead of the newest complete allocation. The copies in the ring go
-# on while the driver makes one allocation, but not while it makes many.
+# This many allocations are made before they are needed. Copies from the ring continue while the
+# driver makes one allocation, but stop while the driver makes many allocations.
 LEAD = 2
 # the smallest size of a slot, and the largest size of all slots together
 LEAST_SLOT, MOST_RING = 4096, 1 << 40
@@ -41,11 +41,11 @@ class How(NamedTuple):
     threads: int
     checksums: bool = False
     progress: Progress | None = None
-    ring: tuple[int, int] | None = None  # None means a ring that suits the machine
-    most_host: int | None = None  # the ring has at most this many bytes; None means no bound
+    ring: tuple[int, int] | None = None  # (slots, bytes); None means a ring that suits the machine
+    most_host: int | None = None  # the ring has at most this many bytes; None means no limit
     # for GPUs: read bytes that are not in the page cache without putting them there
     direct: bool = False
-    # the most bytes on a GPU beyond the tensors; None means no bound
+    # the most bytes on a GPU in addition to the tensors; None means no limit
     most_device: int | None = None
 
 
@@ -60,7 +60,7 @@ def threads_of(asked: int | None) -> int:
 
 
 def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the number of slots of page-locked memory and the bytes of a slot, checked."""
+    """Return `asked`, the number of slots and the bytes of a slot, after a check."""
     if asked is None:
         return None
     if not _are_two_numbers(asked):
@@ -84,15 +84,14 @@ def _are_two_numbers(asked: object) -> bool:
 
 
 def default_ring(threads: int, gpus: int) -> tuple[int, int]:
-    """Return the ring that suits the number of threads and the number of GPUs that the process
-    sees.
+    """Return the ring for a number of threads, on a computer with `gpus` visible GPUs.
 
     A few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, the
-    driver's calls would take a tenth of their time. Up to eight threads are fastest with eight
-    slots of 8 MiB. More than eight threads read faster than a link copies. They have large slots,
-    because a link is idle for 2 to 3 us between two copies, and because the driver delays new
-    copies while memory is allocated: a copy of 32 MiB takes longer than most of these delays. If
-    there are several GPUs, they relay copies, but only large copies.
+    calls of the driver would take a tenth of the threads' time. Up to eight threads are fastest
+    with eight slots of 8 MiB. More than eight threads read faster than a link copies. They have
+    large slots for two reasons: a link is idle for 2 to 3 us between two copies, and the driver
+    delays new copies while memory is allocated, but a copy of 32 MiB takes longer than most of
+    these delays. If there are several GPUs, the GPUs relay copies, but only large copies.
     """
     if gpus > 1:
         return 8, 16 << 20
@@ -102,8 +101,9 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
 
 
 def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
-    """Return a ring of at most this many bytes. It has fewer slots, or smaller ones if two do not
-    fit.
+    """Return a ring of at most `most` bytes.
+
+    The ring has fewer slots than `ring`. If not even two of these slots fit, the slots are smaller.
     """
     if most is None:
         return ring
@@ -113,7 +113,7 @@ def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
 
 
 def most_host_of(asked: int | None) -> int | None:
-    """Check the most bytes of page-locked memory that the call may use, and return this number."""
+    """Return `asked`, the limit on page-locked memory in bytes, after a check."""
     if asked is None:
         return None
     least = 2 * LEAST_SLOT
@@ -123,22 +123,22 @@ def most_host_of(asked: int | None) -> int | None:
 
 
 def most_device_of(asked: int | None) -> int | None:
-    """Check the most bytes on a GPU beyond the tensors, and return this number."""
+    """Return `asked`, the limit on bytes of a GPU in addition to the tensors, after a check."""
     if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 0):
         raise UserError(f"max_device_bytes={asked!r}: give a number of bytes from 0")
     return asked
 
 
 class Wanted(NamedTuple):
-    """A tensor or some of its rows, and the device for it."""
+    """A tensor, or some of its rows, and the device to load it to."""
 
-    file: int  # the file's index in the list of files
+    file: int  # the index of the tensor's file in the list of files
     entry: Entry
     gpu: int | None
 
 
 def _placed(entries: Iterable[Entry]) -> tuple[list[int], int]:
-    """Return the aligned places of tensors in one memory, and the bytes of all tensors."""
+    """Return an aligned offset for each tensor in one memory, and the bytes of this memory."""
     places = []
     end = 0
     for entry in entries:
@@ -153,7 +153,7 @@ def _placed(entries: Iterable[Entry]) -> tuple[list[int], int]:
 
 
 def refuse_unknown(framework: str, files: Sequence[File], wanted: Iterable[Wanted]) -> None:
-    """Raise UserError for the first tensor that the framework cannot represent."""
+    """Raise UserError for the first tensor whose dtype or shape the framework does not have."""
     for one in wanted:
         reason = tensor_memory.why_not(framework, one.entry.dtype, one.entry.shape)
         if reason is not None:
@@ -168,12 +168,12 @@ def read(
     *,
     pin_memory: bool = False,
 ) -> tuple[list[Any], list[int]]:
-    """Read tensors. Return them, and their checksums if `how` asks for checksums.
+    """Read tensors. Return the tensors, and their checksums if `how` asks for checksums.
 
-    The tensors of a device are views of allocations of `BLOCK` bytes, which are made in the
-    framework's current stream. An allocation for a larger tensor has more bytes. The call returns
-    when all bytes have arrived. It raises UserError for a file that changed, and DeviceError for a
-    disk or a GPU that failed. Both errors name the file and the tensor.
+    The tensors of a device are views of allocations of `BLOCK` bytes, or of more bytes if a tensor
+    is larger. The allocations are made in the framework's current stream. The call returns after
+    all bytes have arrived. It raises UserError if a file has changed, and DeviceError if a disk or
+    a GPU failed. Both errors name the file and the tensor.
     """
     tensors: list[Any] = [None] * len(wanted)
     checksums = [0] * len(wanted)
@@ -193,19 +193,19 @@ def read(
         if how.direct:
             _warn(reader.direct_problem())
     finally:
-        reader.close()  # close the reader before freeing the memory that it may write to
+        reader.close()  # the reader may write to the memory, so it is closed before that is freed
     return tensors, checksums if how.checksums else []
 
 
-Numbered = tuple[int, Wanted]  # a tensor and its place in the caller's list
+Numbered = tuple[int, Wanted]  # a tensor with its index in the caller's list
 
 
 def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
     """Return the batches in the order in which they are read.
 
-    The tensors of each device come in the order of the files. Every batch has the same share of
-    each device's tensors, so all devices are complete at the same time. A batch has about `block`
-    bytes of the device with the most bytes.
+    The tensors of each device come in the order of the files. Every batch has the same share of the
+    tensors of each device, so all devices are complete at about the same time. The device with the
+    most bytes has about `block` bytes in each batch.
     """
     totals: dict[int | None, int] = {}
     for one in wanted:
@@ -223,9 +223,9 @@ def _batches(wanted: Sequence[Wanted], block: int) -> list[list[Numbered]]:
 def _bounded(
     batches: list[list[Numbered]], wanted: Sequence[Wanted], framework: str, how: How
 ) -> tuple[list[list[Numbered]], How]:
-    """Make batches whose allocations need at most `how.most_device` bytes beyond the tensors.
+    """Return batches whose allocations need at most `how.most_device` bytes beyond the tensors.
 
-    If necessary, allocations become larger and fewer. Return the batches, and `how` with the bytes
+    If necessary, allocations become larger and fewer. Also return `how` with the number of bytes
     that relayed copies may use on each GPU. Raise UserError if even one allocation on each GPU
     needs too many bytes.
     """
@@ -246,7 +246,7 @@ def _bounded(
 
 
 def _beyond(batches: Iterable[Sequence[Numbered]], framework: str) -> dict[int, int]:
-    """Return, for each GPU, how many bytes the batches' allocations take beyond the tensors."""
+    """Return the bytes of the batches' allocations beyond the tensors, for each GPU."""
     found: dict[int, int] = {}
     for batch in batches:
         by_gpu: dict[int, list[Entry]] = {}
@@ -261,7 +261,7 @@ def _beyond(batches: Iterable[Sequence[Numbered]], framework: str) -> dict[int, 
 
 
 def reader_of(files: Sequence[File], wanted: Sequence[Wanted], how: How) -> Any:
-    """Return a reader of the engine for the wanted tensors."""
+    """Return a reader of the engine that reads the wanted tensors."""
     report = _report(how, sum(one.entry.end - one.entry.begin for one in wanted))
     named = [(file.descriptor, file.name) for file in files]
     if all(one.gpu is None for one in wanted):
@@ -297,7 +297,7 @@ def begin(
     *,
     pin_memory: bool = False,
 ) -> list[Any]:
-    """Begin to read a batch. Return its tensors. They are complete after the batch has arrived.
+    """Begin to read a batch, and return its tensors. They are complete after the batch has arrived.
 
     The tensors of a device are views of one allocation in the framework's current stream.
     """
@@ -319,7 +319,7 @@ def begin(
             place = -1 if gpu is None else gpu
             segments.append((file, where, size, memory.address + offset, place, number))
             tensors[number] = memory.tensor(offset, size, entry.dtype, entry.shape)
-        if gpu is not None:  # earlier work may still use this memory
+        if gpu is not None:  # earlier work of the stream may still use this memory
             tensor_memory.synchronize(framework, gpu)
     reader.add(segments)
     return tensors
@@ -328,9 +328,9 @@ def begin(
 def allocated(
     framework: str, size: int, gpu: int | None, file: str, first: Entry, *, pinned: bool = False
 ) -> tensor_memory.Memory:
-    """Allocate memory for `first` and the tensors after it in a file.
+    """Allocate memory for `first` and for the tensors after `first` in a file.
 
-    Raises DeviceError if there is too little.
+    Raises DeviceError if the device has too little memory.
     """
     try:
         return tensor_memory.Memory(framework, size, gpu, pinned=pinned)
@@ -353,7 +353,7 @@ def _is_out_of_memory(error: Exception) -> bool:
 def move_from(
     files: Sequence[File], segments: Sequence[Segment], gpus: set[int], how: How
 ) -> list[int]:
-    """Read segments. An error names the file and the tensor."""
+    """Read segments into memory. An error names the file and the tensor."""
     named = [(file.descriptor, file.name) for file in files]
     return move("read", named, segments, gpus, how)
 
@@ -365,8 +365,9 @@ def move(
     gpus: set[int],
     how: How,
 ) -> list[int]:
-    """Read or write segments of files, which are pairs (descriptor, name). Return the requested
-    checksums.
+    """Read or write segments of files. `files` are pairs (descriptor, name).
+
+    Return the checksums that `how` asks for.
     """
     report = _report(how, sum(segment[2] for segment in segments))
     if gpus:

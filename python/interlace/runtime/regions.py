@@ -1,8 +1,8 @@
-"""Regions for your own kernels: PyTorch, Triton, CuPy, Numba.
+"""Regions for a program's own kernels: PyTorch, Triton, CuPy, Numba.
 
-A region is an array. Several GPUs hold a replica of it. In an epoch each device reads the front
-buffer and writes its part of the back buffer. The exchange sends the parts to the other devices and
-swaps the buffers:
+A region is an array. Several GPUs hold a replica of this array. In an epoch, each device reads its
+front buffer and writes its part of its back buffer. The exchange sends the parts to the other
+devices and swaps the buffers:
 
     group = interlace.Group.local()        # all GPUs
     ranks = interlace.Region(group, (n,), "float32", mechanism="bulk-copy")
@@ -11,12 +11,12 @@ swaps the buffers:
         ...                                # kernels in stream[d] write ranks.back(d)[begin:end]
         ranks.exchange(d, stream[d])
 
-interlace/region.hpp states promises about calls, memory, graphs and deadlines. They are valid here,
+The promises of interlace/region.hpp about calls, memory, graphs and deadlines hold for this module,
 too.
 
 A stream is a torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
-number of a cudaStream_t. None is CUDA's default stream. It is the current stream of PyTorch and
-CuPy unless your program sets another stream. To be sure, pass torch.cuda.current_stream(device).
+number of a cudaStream_t. None is CUDA's default stream. PyTorch and CuPy also work in this stream
+unless the program sets another stream. torch.cuda.current_stream(device) is right in both cases.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 class DeviceArray:
     """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    The array orders no work. The caller must enqueue kernels that read or write it after the work
-    on which they depend. The array keeps its region alive.
+    The array orders no work. If a kernel reads or writes the array, the caller must enqueue the
+    kernel after the work on which the kernel depends. The array keeps its region alive.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class DeviceArray:
 
 
 def _gather_of(communicator: Any, rank: int | None, size: int | None) -> tuple[AllGather, int, int]:
-    """Return the all-gather of a communicator, with its rank and size."""
+    """Return the all-gather of a communicator, with the rank and the size of the communicator."""
     module = getattr(type(communicator), "__module__", "") or ""
     name = getattr(communicator, "__name__", "")
     if name == "torch.distributed" or module.startswith("torch"):
@@ -181,7 +181,7 @@ class Group:
     def __init__(self, made: Any, gather: AllGather | None = None) -> None:
         self._group = made
         self._gather = gather
-        self._calls: list[_Calls] = []  # the calls of each region
+        self._calls: list[_Calls] = []  # one object for each region
         _show(self)
 
     @classmethod
@@ -189,10 +189,10 @@ class Group:
         """Make a group of GPUs that this process drives.
 
         Args:
-            ordinals: Device d is GPU `ordinals[d]`. By default every visible GPU is a device. One
-                GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md
-                describes the rules of such a program.
-            deadline: The seconds after which a wait on a device fails.
+            ordinals: Device d is GPU `ordinals[d]`. By default, every visible GPU is a device. One
+                GPU may stand for several devices, as in `[0, 0]`: docs/how-to/shared-gpu.md has the
+                rules for such programs.
+            deadline: A wait on a device fails after this number of seconds.
 
         Raises:
             UserError: An ordinal names no GPU, two GPUs lack peer access, or there is no GPU.
@@ -221,13 +221,13 @@ class Group:
 
         Args:
             all_gather: The initialised module `torch.distributed`, one of its process groups, a
-                communicator of mpi4py, or a function from this rank's bytes to the list of all
-                ranks' bytes.
-            rank: This process's rank. Required only if `all_gather` is a function.
+                communicator of mpi4py, or a function that takes this rank's bytes and returns the
+                list of all ranks' bytes.
+            rank: The rank of this process. Required only if `all_gather` is a function.
             size: The number of processes. Required only if `all_gather` is a function.
-            ordinal: The GPU of this process. By default GPU `rank`.
-            deadline: The seconds after which a wait on a device fails. If processes share a GPU,
-                the deadline is multiplied by the number of processes on the GPU.
+            ordinal: The GPU of this process. The default is GPU `rank`.
+            deadline: A wait on a device fails after this number of seconds. If processes share a
+                GPU, the deadline is multiplied by the number of processes on the GPU.
 
         Raises:
             UserError: The arguments of the ranks do not fit together. All ranks raise.
@@ -264,17 +264,18 @@ class Group:
         return int(self._group.ordinal(device))
 
     def check(self) -> None:
-        """Raise DeviceError if a device or another process reported an error. The call does not
-        wait.
+        """Raise DeviceError if a device or another process has reported an error.
+
+        The call does not wait.
         """
         self._group.check()
 
     def waits(self) -> str:
-        """Return a sentence about the chunk for which a stream of this process waits now.
+        """Return a sentence about a chunk for which a stream of this process waits now.
 
-        The sentence names the device, the region, the chunk, its counter and its target. The
-        sentence is empty if no stream is known to wait. Any thread may call this function. The call
-        takes at most 200 ms. It does not see streams that replay graphs.
+        The sentence names the device, the region, the chunk, the counter of the chunk and its
+        target. If no stream is known to wait, the sentence is empty. Any thread may call this
+        function. The call takes at most 200 ms. It does not know of streams that replay graphs.
 
         Raises:
             DeviceError: The driver failed.
@@ -287,7 +288,7 @@ class Group:
         return str(self._group.waits())
 
     def synchronize(self, device: int, stream: object = None) -> None:
-        """Wait until everything in the stream has run.
+        """Wait until all work in the stream has ended.
 
         Raises:
             DeviceError: A device or another process reported an error, or a deadline passed.
@@ -297,7 +298,7 @@ class Group:
 
 
 class _Calls:
-    """Counts a region's calls of begin and of exchange for each device of this process."""
+    """Counts a region's calls of begin and exchange, for each device of this process."""
 
     def __init__(self, region: str, devices: Sequence[int]) -> None:
         self.region = region
@@ -378,13 +379,13 @@ def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) 
 
 
 def lengths_of(shape: object) -> tuple[int, ...]:
-    """Return the shape of a region."""
+    """Return the shape of a region as a tuple of checked lengths."""
     lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
     return tuple(_count(n, "a length of a region's shape") for n in lengths)
 
 
 def boundaries_of(boundaries: Sequence[int]) -> list[int]:
-    """Return the boundaries of the devices' parts. The list is empty if all parts are equal."""
+    """Return the checked boundaries of the devices' parts. An empty list means equal parts."""
     return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
 
 
@@ -397,7 +398,7 @@ def _text(value: object, what: str) -> str:
 def _ranges(
     of_owner: Sequence[tuple[int, int, Sequence[int]]], owner: int, devices: int
 ) -> list[tuple[int, int, int]]:
-    """Return the ranges of a device's part: begin, end, and receivers as a bit mask."""
+    """Return the ranges of a device's part as (begin, end, bit mask of the receivers)."""
     where = f"of subscribers[{owner}]"
     return [
         (
@@ -411,9 +412,9 @@ def _ranges(
 
 @contextlib.contextmanager
 def _told_to_all(group: Group) -> Iterator[None]:
-    """Run the block, and tell other ranks about its error.
+    """Run the block. If the block raises an error, tell the other ranks.
 
-    The other ranks wait for this rank to make the region, so they must learn of an error.
+    The other ranks would otherwise wait for this rank to make the region.
     """
     try:
         yield
@@ -426,9 +427,8 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """Return a pair of addresses (front, back) for each device.
-
-    Also return the shape and dtype of all buffers.
+    """Return a pair of addresses (front, back) for each device, and the shape and dtype of the
+    buffers, which are the same for all buffers.
     """
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
@@ -450,29 +450,29 @@ def _replicas(
 class Region:
     """An array that every device of a group holds, in a front and a back buffer.
 
-    All ranks of a group must make their regions in the same order with equal arguments. The buffers
-    start with 0xff in every byte.
+    All ranks of a group must make their regions in the same order with equal arguments. In a new
+    region, every byte of both buffers is 0xff.
 
     Args:
         group: The devices that hold the region.
         shape: The shape of the array, on every device.
         dtype: A name such as "float32" or "bfloat16", or a dtype of NumPy or PyTorch.
         mechanism: "bulk-copy", "inline", "polling" or "copy-engine" (docs/reference/mechanisms.md).
-            With "polling" and "copy-engine" the kernels publish the chunks that they wrote, through
-            `counters` and `chunks`.
+            With "polling" and "copy-engine", the kernels must publish the chunks that they wrote,
+            with the help of `counters` and `chunks`.
         boundaries: Device d writes the elements from boundaries[d] up to, but not including,
-            boundaries[d + 1] of the flattened array. By default the parts are equal.
-        subscribers: `subscribers[d]` lists (begin, end, devices) for the ranges of device d's part
-            that only some devices receive, in elements of the flattened array. By default every
-            device receives everything.
+            boundaries[d + 1] of the flattened array. By default, the parts are equal.
+        subscribers: `subscribers[d]` lists ranges of device d's part that only some devices
+            receive, each as (begin, end, devices). begin and end count elements of the flattened
+            array. By default, every device receives everything.
         chunk_bytes: The size of a chunk in bytes, for "polling" and "copy-engine".
-        agent_threads: The threads of the agent of "polling".
-        agent_copy: "vectors", or "bulk" for agents that copy with cp.async.bulk through shared
-            memory. A bulk agent takes 64 KiB of shared memory for each 32 threads; 4096 threads
-            suffice on H200.
+        agent_threads: The number of threads of the agent, for "polling".
+        agent_copy: How the agent of "polling" copies. "vectors": with loads and stores. "bulk":
+            with cp.async.bulk through shared memory. With "bulk", the agent takes 64 KiB of shared
+            memory for every 32 threads; 4096 threads suffice on an H200.
         checks: Whether to use the debug mode, in which the exchange checks the notes of kernels
             (`stored_by`, `published_by`).
-        name: A name for error messages.
+        name: The name of the region in error messages.
 
     Raises:
         UserError: An argument is wrong on some rank. All ranks raise.
@@ -513,7 +513,7 @@ class Region:
         _memory: Sequence[tuple[int, int]] = (),
     ) -> None:
         self.group = group
-        self._tensors: object = None  # this reference keeps the caller's tensors alive
+        self._tensors: object = None  # keeps the caller's tensors alive
         self._checks = checks
         with _told_to_all(group):
             self.shape = lengths_of(shape)
@@ -541,11 +541,11 @@ class Region:
 
         Args:
             group: The devices that hold the region.
-            front: The front buffer. If the process has several devices, a list with a tensor for
+            front: The front buffer. If the process has several devices, a list with one tensor for
                 each device.
-            back: The back buffer, in the same form. Fronts and backs have one shape and one dtype.
-                They are contiguous, aligned to 16 bytes and do not overlap. The region keeps them
-                alive.
+            back: The back buffer, in the same form as `front`. All fronts and backs must have one
+                shape and one dtype, be contiguous and aligned to 16 bytes, and not overlap. The
+                region keeps the tensors alive.
             options: The other arguments of `Region`.
 
         Raises:
@@ -569,7 +569,7 @@ class Region:
         return made
 
     def part(self, device: int) -> tuple[int, int]:
-        """Return (begin, end). The device writes these elements of the flattened array."""
+        """Return (begin, end): the device writes these elements of the flattened array."""
         begin, end = self._region.part(device)
         return int(begin), int(end)
 
@@ -577,26 +577,28 @@ class Region:
         return DeviceArray(pointer, shape, dtype, self.group.ordinal(device), self)
 
     def front(self, device: int) -> DeviceArray:
-        """Return the buffer that the device reads in the current epoch or, between epochs, in the
-        next epoch.
+        """Return the buffer that the device reads in the current epoch.
 
-        Each exchange swaps front and back, so call this function again in every epoch.
+        Between epochs, the result is the buffer for the next epoch. Each exchange swaps front and
+        back, so the caller must call this function again in every epoch.
         """
         return self._array(device, self._region.front(device), self.shape, self.dtype)
 
     def back(self, device: int) -> DeviceArray:
-        """Return the buffer in which the device writes its part. Call this function in every
-        epoch.
+        """Return the buffer in which the device writes its part.
+
+        The caller must call this function again in every epoch.
         """
         return self._array(device, self._region.back(device), self.shape, self.dtype)
 
     def backs(self, device: int) -> list[int]:
-        """Return the addresses of all devices' backs, for kernels on `device` with "inline"."""
+        """Return the address of each device's back, for kernels on `device` with "inline"."""
         return [int(p) for p in self._region.backs(device)]
 
     def begin(self, device: int, stream: object = None) -> None:
-        """Begin an epoch, before the kernels that write the back. The call enqueues and does not
-        wait.
+        """Begin an epoch, before the kernels that write the back.
+
+        The call enqueues and does not wait.
 
         Raises:
             ModelError: The device has already begun this epoch.
@@ -607,9 +609,10 @@ class Region:
         self._calls.last[device] = time.time()
 
     def exchange(self, device: int, stream: object = None) -> None:
-        """End an epoch, after the kernels that write the back. The call enqueues and does not wait.
+        """End an epoch, after the kernels that write the back.
 
-        Work that follows in the stream sees the parts of all devices in the front.
+        The call enqueues and does not wait. Later work in the stream finds the parts of all devices
+        in the front.
 
         Raises:
             ModelError: The device has not begun the epoch.
@@ -620,8 +623,9 @@ class Region:
         self._calls.last[device] = time.time()
 
     def chunks(self, device: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Return (begin, end) of each chunk of the device's part, in elements. The shape is (n,
-        2).
+        """Return (begin, end) of each chunk of the device's part, in elements.
+
+        The result has the shape (number of chunks, 2).
         """
         return np.array(self._region.chunks(device), dtype=np.int64).reshape(-1, 2)
 
@@ -631,19 +635,20 @@ class Region:
         return self._array(device, self._region.table(device)[name], shape, dtype)
 
     def chunks_on(self, device: int) -> DeviceArray:
-        """Return the chunks in the device's memory, as rows of int64: begin, end and an internal
-        word.
+        """Return the chunks as an array in the device's memory.
+
+        Each row has three words of int64: begin, end and an internal word.
         """
         return self._table(device, "chunks", 3, "int64")
 
     def counters(self, device: int) -> DeviceArray:
-        """Return the chunks' 64-bit counters in the device's memory, for kernels that publish.
+        """Return the 64-bit counters of the chunks, in GPU memory, for kernels that publish.
 
-        After a barrier of its block, one thread adds the number of elements of chunk c that the
-        block has stored to counters[c], with release ordering at GPU scope. In Triton:
-        tl.debug_barrier(), then tl.atomic_add(counters + c, n, sem="release", scope="gpu"). In an
-        epoch each element counts once. Counters are never reset. With "copy-engine" a kernel must
-        also set `flags` (include/interlace/region.hpp, region::table).
+        When a block has stored n elements of chunk c, one thread of the block adds n to
+        counters[c], after a barrier of the block and with release ordering at GPU scope. In Triton:
+        tl.debug_barrier(), followed by tl.atomic_add(counters + c, n, sem="release", scope="gpu").
+        In an epoch, each element must be counted once. Counters are never reset. With
+        "copy-engine", a kernel must also set `flags` (include/interlace/region.hpp, region::table).
         """
         return self._table(device, "counters", 1, "int64")
 
@@ -667,13 +672,12 @@ class Region:
         return self._array(device, self._region.notes(device)[which], (end - begin,), "int32")
 
     def stored_by(self, device: int) -> DeviceArray:
-        """Return the notes of stores in the debug mode: an int32 for each element of the device's
-        part.
+        """Return the notes of stores in the debug mode: an int32 for each element of the part.
 
-        A kernel that stores element begin + i of the flattened array writes its block's number plus
-        1 to word i. The exchange reports every element that has a note here or in `published_by`
-        but not in both, together with its block. Then it clears all notes. Kernels without notes
-        are checked only through their counters.
+        A kernel that stores element begin + i of the flattened array writes the number of its block
+        plus 1 to word i. The exchange reports every element that has a note here but not in
+        `published_by`, or the reverse, and names the block. The exchange then clears all notes.
+        Kernels that write no notes are checked only through their counters.
 
         Raises:
             UserError: The region was made without `checks`.
@@ -681,14 +685,17 @@ class Region:
         return self._notes(device, 0)
 
     def published_by(self, device: int) -> DeviceArray:
-        """Return notes like those of `stored_by`.
+        """Return notes in the form of `stored_by`.
 
-        They name the block that adds the element to its chunk's counter.
+        A note names the block that added the element to the counter of the element's chunk.
         """
         return self._notes(device, 1)
 
     def close(self) -> None:
-        """Wait for the devices and free the memory. All ranks close regions in the same order."""
+        """Wait for the devices, and free the memory.
+
+        All ranks must close their regions in the same order.
+        """
         self._region.close()
         if self._calls in self.group._calls:
             self.group._calls.remove(self._calls)

@@ -31,7 +31,7 @@ FRAMEWORKS = {
     "cupy": "cupy",
 }
 BACKENDS = ("mmap", "pread")
-FEW_BYTES = 4 << 20  # up to this many bytes, one thread reads as fast as several threads
+FEW_BYTES = 4 << 20  # one thread reads up to this many bytes as fast as several threads
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -40,7 +40,7 @@ _Result = TypeVar("_Result")
 def _as_safetensors_raises(
     function: Callable[_Arguments, _Result],
 ) -> Callable[_Arguments, _Result]:
-    """Make a UserError also a SafetensorError if the program has imported safetensors."""
+    """Make each UserError also a SafetensorError if the program has imported safetensors."""
 
     @functools.wraps(function)
     def call(*arguments: _Arguments.args, **options: _Arguments.kwargs) -> _Result:
@@ -80,11 +80,11 @@ class TensorMeta(NamedTuple):
 
 
 class safe_open:  # noqa: N801
-    """Open a safetensors file, or a folder of them, to read single tensors and parts of them.
+    """Open a safetensors file, or a folder of such files, to read single tensors or parts of them.
 
-    The interface is that of `safetensors.safe_open`. If a program has imported safetensors, errors
-    are both a SafetensorError and a UserError. Every read checks that the size of the file has not
-    changed. Every header is checked as in `load`.
+    The interface is that of `safetensors.safe_open`. If the program has imported safetensors, each
+    error is both a SafetensorError and a UserError. Every read checks that the size of the file has
+    not changed. Every header is checked as in `load`.
 
     Args:
         filename: A file, or a folder as for `load`.
@@ -139,7 +139,7 @@ class safe_open:  # noqa: N801
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the file. Loaders that were made from it continue."""
+        """Close the file. A loader that `prefetch` returned still works."""
         self._files = []
 
     def _check_open(self) -> None:
@@ -160,9 +160,9 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def metadata(self) -> dict[str, str] | None:
-        """Return the strings in the header's metadata.
+        """Return the strings in the metadata of the header.
 
-        For a folder, return only the strings that all its files have in common.
+        For a folder, return only the strings that are the same in all files.
         """
         self._check_open()
         first, *others = (file.header.metadata for file in self._files)
@@ -194,7 +194,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def get_slice(self, name: str) -> TensorSlice:
-        """Return an object that reads parts of a tensor when it is indexed."""
+        """Return an object that stands for a tensor. An index of it reads a part of the tensor."""
         number, entry = self._place(name)
         return TensorSlice(self, number, entry)
 
@@ -209,11 +209,11 @@ class safe_open:  # noqa: N801
         """Start to load tensors to a GPU in the background.
 
         Args:
-            plan: A mapping from the names of the tensors to load to None or a slice. None loads the
+            plan: A mapping from the name of each tensor to load to None or a slice. None loads the
                 whole tensor. A slice selects rows of the first dimension, with step 1. If the plan
                 itself is None, all tensors are loaded.
-            device: The GPU. By default the GPU of this file.
-            threads: The number of reading threads. By default one for each core, 32 at most.
+            device: The GPU. The default is the GPU of this file.
+            threads: The number of reading threads. By default one thread for each core, at most 32.
 
         Returns:
             A loader that hands out each tensor once, even after this file is closed.
@@ -228,7 +228,7 @@ class safe_open:  # noqa: N801
         reading.refuse_unknown(self._framework, self._files, wanted)
         gpu = Devices(where, self._framework).of(self._name, "")
         wanted = [one._replace(gpu=gpu) for one in wanted]
-        # As in safetensors, any number is allowed. No more threads start than there is work for.
+        # As in safetensors, any number is allowed. Idle threads are not started.
         most = min(threads, MOST_NAMED_THREADS) if isinstance(threads, int) else threads
         how = How(threads_of(most))
         return PrefetchLoader(Arrivals(self._files, wanted, self._framework, how), wanted)
@@ -331,11 +331,11 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor that reads only the bytes that an index selects.
+    """A tensor of which each index reads only the bytes that it selects.
 
-    It also reads gaps of less than 4 KiB between these bytes. An index is like `[2:5, ..., 0]`:
-    slices with positive steps, whole numbers, and an ellipsis. A bound beyond the tensor is an
-    error.
+    Gaps of less than 4 KiB between these bytes are also read. An index is like `[2:5, ..., 0]`: it
+    has slices with positive steps, whole numbers, and at most one ellipsis. A bound beyond the
+    tensor is an error.
     """
 
     def __init__(self, file: safe_open, number: int, entry: Entry) -> None:
@@ -350,7 +350,7 @@ class TensorSlice:
         return list(self._entry.shape)
 
     def get_dtype(self) -> str:
-        """Return the dtype, as the header names it."""
+        """Return the dtype with the name that the header has."""
         return self._entry.dtype
 
 
@@ -358,7 +358,7 @@ class PrefetchLoader:
     """Loads tensors to a GPU in the background, and hands out each tensor once.
 
     A tensor is complete when it is handed out. Its memory belongs to the stream that was current
-    when `prefetch` was called.
+    during the call of `prefetch`.
     """
 
     def __init__(self, arrivals: Arrivals, wanted: list[Wanted]) -> None:
@@ -374,11 +374,11 @@ class PrefetchLoader:
 
     @_as_safetensors_raises
     def take(self, name: str) -> Any:
-        """Wait for a tensor. If the plan has only some of its rows, return these rows."""
+        """Return a tensor after it has arrived. If the plan selects rows, return these rows."""
         return self._arrivals.take(name)
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
-        """Yield names and tensors as they arrive, except the tensors that were taken."""
+        """Yield names and tensors as they arrive, without the tensors that `take` returned."""
         return every(_as_safetensors_raises(self._arrivals.next))
 
     def close(self) -> None:

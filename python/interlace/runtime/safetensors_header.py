@@ -1,10 +1,10 @@
 """Reads headers of safetensors files strictly, and writes them.
 
-A file begins with 8 bytes that have the length of the header (little-endian). The header and the
-data follow. The header is a JSON object. It has one object for each tensor, with dtype, shape and
-data_offsets from the beginning of the data. Its key `__metadata__` is an object of strings. Tensors
-fill the data without holes and without overlap. The rules are those of the format's description
-(https://github.com/huggingface/safetensors, README).
+The first 8 bytes of a file are the length of the header (little-endian). The header and the data
+follow. The header is a JSON object. It has an object for each tensor, with the keys dtype, shape
+and data_offsets. The offsets count from the beginning of the data. The key `__metadata__` of the
+header is an object of strings. Tensors fill the data without holes and without overlap. These rules
+are those of the description of the format (https://github.com/huggingface/safetensors, README).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from interlace.base.native import load_core
 
 PREFIX = 8  # bytes before the header
 MOST_BYTES = 100_000_000  # a header has at most this many bytes
-NEEDED = 7  # bytes of memory that each byte of a header needs
+NEEDED = 7  # parsing needs this many bytes of memory for each byte of a header
 METADATA = "__metadata__"
 
-# From a dtype to the bits of an element. In a file, tensors of the last dtype come first.
+# Maps a dtype to the bits of an element. In a file, tensors of the last dtype come first.
 BITS = {
     "BOOL": 8,
     "F4": 4,
@@ -50,7 +50,7 @@ BITS = {
 
 
 class Entry(NamedTuple):
-    """A tensor. Its bytes in the data are those from `begin` up to, but not including, `end`."""
+    """A tensor. Its bytes are those from `begin` up to, but not including, `end` of the data."""
 
     name: str
     dtype: str  # a key of BITS
@@ -68,7 +68,7 @@ class Header(NamedTuple):
 
 
 def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
-    """Return the length of the header, which the file's first bytes state. Raises UserError."""
+    """Return the length of the header, from the first bytes of the file. Raises UserError."""
     if len(prefix) < PREFIX or file_bytes < PREFIX:
         raise UserError(
             f"{file} is not a safetensors file: it ends after {min(len(prefix), file_bytes)} "
@@ -96,7 +96,7 @@ def header_bytes_of(file: str, prefix: bytes, file_bytes: int) -> int:
 def parse(file: str, text: bytes, file_bytes: int) -> Header:
     """Parse `text`, the header of a file that has `file_bytes` bytes in all.
 
-    Raises UserError, which names `file`, the tensor and the problem.
+    Raises UserError. Its message names `file`, the tensor and the problem.
     """
     dtypes = list(BITS.items())
     tensors, metadata, begin = load_core().parse_header(file, text, file_bytes, dtypes, Entry)
@@ -104,8 +104,9 @@ def parse(file: str, text: bytes, file_bytes: int) -> Header:
 
 
 def bytes_of(dtype: str, shape: Sequence[int]) -> int:
-    """Return the bytes of a tensor. Raise UserError if they are not whole, or too many for 64
-    bits.
+    """Return the bytes of a tensor.
+
+    Raise UserError if the number is not whole, or does not fit in 64 bits.
     """
     return int(load_core().tensor_bytes(list(shape), (dtype, BITS[dtype])))
 
@@ -113,10 +114,10 @@ def bytes_of(dtype: str, shape: Sequence[int]) -> int:
 def lay_out(
     tensors: Mapping[str, tuple[str, Sequence[int]]], metadata: Mapping[str, str]
 ) -> tuple[bytes, tuple[Entry, ...]]:
-    """Return the header of a file with these tensors (dtype, shape), and each tensor's place.
+    """Return the header of a file with these tensors, and the place of each tensor.
 
-    Tensors with wide elements come first, and the header is padded, so that each tensor is aligned
-    to its elements. Equal arguments give equal bytes.
+    `tensors` maps a name to (dtype, shape). Tensors with wide elements come first, and the header
+    is padded, so that each tensor is aligned to its elements. Equal arguments give equal bytes.
     """
     rank = {dtype: place for place, dtype in enumerate(BITS)}
     order = sorted(tensors, key=lambda name: (-rank[tensors[name][0]], name))

@@ -1,7 +1,7 @@
 """Strictly reads the indexes of checkpoints that have several files.
 
-An index is a JSON object. Its `weight_map` is an object: the keys are names of tensors, and the
-values are names of files in the index's folder. All other keys of the index are ignored.
+An index is a JSON object. Its `weight_map` is an object that maps the name of a tensor to the name
+of a file in the folder of the index. All other keys of the index are ignored.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from interlace.base.native import load_core
 ENDS = ".safetensors.index.json"
 MOST_BYTES = 100_000_000  # the same limit as for a header
 
-# A download cache keeps the files of a repository in `blobs`. Each version of the repository is
-# a folder in `snapshots` with links to these files.
+# A download cache keeps the files of a repository in the folder `blobs`. For each version of the
+# repository, a folder in `snapshots` has links to these files.
 SNAPSHOTS, BLOBS = "snapshots", "blobs"
 
 
 def read(path: Path) -> dict[str, Path]:
-    """Return the file of each tensor, by the tensor's name. Raise UserError, which names the index.
+    """Return the file of each tensor, by the tensor's name. A UserError names the index.
 
     Every file must be a regular file in the index's folder, a link to such a file, or a link
     within a download cache.
@@ -49,7 +49,9 @@ def _opener(path: str, flags: int) -> int:
 
 
 def _inside(index: Path, name: str, tensor: str) -> Path:
-    """Return the path of a file that an index names for a tensor, if it may be read."""
+    """Return the path of the file that an index names for a tensor. Raise UserError if the file
+    may not be read.
+    """
     path = index.parent / name
     folder = Path(os.path.realpath(index.parent))
     try:

@@ -1,4 +1,4 @@
-"""Finds the parts of a tensor that an index such as [2:5, ..., 0] selects, and their bytes."""
+"""Finds the part of a tensor that an index such as [2:5, ..., 0] selects, and the part's bytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 
-PAGE = 4096  # shorter gaps are also read, because the disk and the page cache read whole pages
+PAGE = 4096  # smaller gaps are read as well, because the disk and the page cache read whole pages
 
 
 class _Steps(NamedTuple):
-    """The indices of one dimension."""
+    """The indices of one dimension that are selected."""
 
     start: int
     number: int
@@ -23,12 +23,12 @@ class _Steps(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The places of a part's bytes in the tensor.
+    """Where the bytes of a part are in the tensor.
 
     A reader puts the runs of bytes into a buffer, in this order and without gaps.
     """
 
-    runs: list[int]  # where each run begins: its offset in the tensor
+    runs: list[int]  # the offset in the tensor at which each run begins
     run_bytes: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]  # the strides in the buffer, in elements
@@ -37,21 +37,21 @@ class Part(NamedTuple):
 def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Part:
     """Return the part of a tensor that an index selects.
 
-    The tensor's elements have `width` bytes. Slices and numbers have the same meaning as in Python,
-    except that steps must be positive. The part includes gaps of less than `gap` bytes. Raises
-    UserError for a bound beyond the tensor.
+    The elements of the tensor have `width` bytes. Slices and numbers mean the same as in Python,
+    but steps must be positive. The part also has the bytes of gaps of less than `gap` bytes.
+    Raises UserError for a bound beyond the tensor.
     """
     steps = _steps_of(index, shape)
     kept = tuple(one.number for one in steps if one.kept)
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # spans[k] is the number of elements from the first element that dimension k and all later
-    # dimensions select to the last one, both included.
+    # spans[k] counts elements of the tensor: from the first to the last element that the dimensions
+    # from k on select, both included.
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]
-    # each index of the dimensions before `single` has a run of its own
+    # each selected index of the dimensions before `single` begins a run of its own
     single = 0
     for k, one in enumerate(steps):
         unused = one.step * strides[k] - spans[k + 1]
@@ -74,12 +74,12 @@ def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Pa
 
 
 def rows_of(name: str, rows: slice, shape: Sequence[int]) -> tuple[int, int]:
-    """Return the first row of a slice, and the row after its last row.
+    """Return the first row of a slice, and the row after the slice's last row.
 
-    Raises UserError unless the slice fits.
+    Raises UserError if the slice does not fit the tensor.
     """
     if not shape:
-        # The tests of safetensors look for the words "0-d" and "step 1".
+        # The tests of safetensors search the message for the words "0-d" and "step 1".
         raise UserError(f"tensor {name!r} is 0-d, so a plan cannot have rows of it")
     for bound in (rows.start, rows.stop):
         if bound is None:
@@ -101,7 +101,7 @@ def _steps_of(index: Any, shape: Sequence[int]) -> list[_Steps]:
     given = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list):
         if index:
-            # safetensors also refuses lists, and its tests compare these words.
+            # safetensors also refuses lists, and its tests compare this message.
             raise UserError("Non empty lists are not implemented")
         given = [slice(0, 0)]
     dots = sum(one is Ellipsis for one in given)

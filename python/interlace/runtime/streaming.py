@@ -30,22 +30,22 @@ def stream(
 ) -> Iterator[tuple[str, Any]]:
     """Load the tensors of safetensors files one after another.
 
-    While the caller works on a tensor, threads read the next tensors. The headers of all files are
-    checked before this function returns.
+    While the caller works on a tensor, threads read the next tensors. This function checks the
+    headers of all files before it returns.
 
     Args:
         paths: As for `load`.
         device: As for `load`.
         framework: As for `load`.
         threads: As for `load`.
-        ahead: The most bytes for tensors that are being read or that wait for the caller. Tensors
-            that the caller holds do not count. Reading waits when this bound is reached. A tensor
-            that is larger is read alone.
-        only: A function of a tensor's name that says whether to read the tensor.
+        ahead: The largest number of bytes for tensors that are being read or that wait for the
+            caller. Tensors that the caller holds do not count. Reading waits when this limit is
+            reached. A tensor that is larger than the limit is read alone.
+        only: A function of a tensor's name. It returns whether to read the tensor.
 
     Returns:
-        An iterator over names and tensors, in the order of the files. Reading stops if a `for`
-        loop ends early, or at `close()`.
+        An iterator over names and tensors, in the order of the files. Reading stops at `close()`,
+        or when the caller leaves a `for` loop early.
 
     Raises:
         UserError: A file is damaged or missing; the message names the file and the tensor.

@@ -1,4 +1,4 @@
-"""Converts between tensors of PyTorch, CuPy and NumPy and the bytes of their memory."""
+"""Converts between tensors of PyTorch, CuPy or NumPy and the bytes in their memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from interlace.runtime.safetensors_header import BITS
 
 FRAMEWORKS = ("torch", "cupy", "numpy")
 
-# From a dtype's name in a safetensors file to its name in NumPy and CuPy.
+# Maps the name of a dtype in a safetensors file to its name in NumPy and CuPy.
 NUMPY = {
     "BOOL": "bool",
     "U8": "uint8",
@@ -30,7 +30,7 @@ NUMPY = {
     "I64": "int64",
     "U64": "uint64",
 }
-# More dtypes, which only PyTorch has. An element of float4_e2m1fn_x2 is two numbers.
+# Also has the dtypes that only PyTorch has. An element of float4_e2m1fn_x2 is two numbers.
 TORCH = {
     **NUMPY,
     "BF16": "bfloat16",
@@ -45,9 +45,9 @@ PACKED = "F4"
 
 
 def framework_named(name: str | None, *, gpu: bool) -> str:
-    """Return the framework that makes the tensors: `name`, or the first one that is installed.
+    """Return the framework that makes the tensors: `name`, or the first installed framework.
 
-    Tensors on GPUs must be PyTorch's or CuPy's.
+    Only PyTorch and CuPy can make tensors on GPUs.
     """
     if name is not None and name not in FRAMEWORKS:
         raise UserError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
@@ -68,9 +68,9 @@ def framework_named(name: str | None, *, gpu: bool) -> str:
 
 
 def gpu_of(device: object) -> int | None:
-    """Return the GPU that "cuda:1", 1, or a device of PyTorch or CuPy means.
+    """Return the number of the GPU for "cuda:1", for 1, or for a device of PyTorch or CuPy.
 
-    "cpu" gives None, and "cuda" (the current GPU) gives -1.
+    Return None for "cpu", and -1 for "cuda" (the current GPU).
     """
     if isinstance(device, int) and not isinstance(device, bool) and device >= 0:
         return device
@@ -90,20 +90,18 @@ PAGE = 2 << 20  # the driver allocates a GPU's memory in units of this size
 LEAST_LARGE, LARGE = (
     10 << 20,
     20 << 20,
-)  # an allocation below the first number of bytes makes PyTorch allocate the second number
+)  # for an allocation below the first number of bytes, PyTorch allocates the second number
 
 
 def taken_by(framework: str, size: int) -> int:
-    """Return the most GPU memory that the framework's allocator takes for an allocation of this
-    size.
-    """
+    """Return the most GPU memory that the framework's allocator can take for `size` bytes."""
     if framework == "torch" and PAGE // 2 < size < LEAST_LARGE:
         return LARGE
     return -(-size // PAGE) * PAGE
 
 
 class Memory:
-    """Memory on a device that a framework allocates. Tensors are views of it."""
+    """Memory on a device that a framework allocated. Tensors are views of this memory."""
 
     def __init__(self, framework: str, size: int, gpu: int | None, *, pinned: bool = False) -> None:
         self.framework = framework
@@ -123,7 +121,7 @@ class Memory:
             self.address = int(self._bytes.ctypes.data)
 
     def tensor(self, offset: int, size: int, dtype: str, shape: Sequence[int]) -> Any:
-        """Return a tensor of the bytes from `offset` on. The tensor keeps the memory alive."""
+        """Return a tensor of the `size` bytes from `offset` on. It keeps the memory alive."""
         part = self._bytes[offset : offset + size]
         if self.framework == "torch":
             if dtype == PACKED:
@@ -134,7 +132,7 @@ class Memory:
     def strided(
         self, dtype: str, shape: Sequence[int], strides: Sequence[int], elements: int
     ) -> Any:
-        """Return a contiguous tensor of elements in this memory. `strides` counts elements."""
+        """Return a contiguous tensor with a part of this memory. `strides` are in elements."""
         flat = self.tensor(0, elements * BITS[dtype] // 8, dtype, (elements,))
         if self.framework == "torch":
             return flat.as_strided(tuple(shape), tuple(strides)).contiguous()
@@ -179,7 +177,7 @@ def count_gpus(framework: str) -> int:
 
 
 def current_gpu(framework: str) -> int:
-    """Return the current GPU, which "cuda" means."""
+    """Return the number of the framework's current GPU, for the device "cuda"."""
     module: Any = importlib.import_module(framework)
     return int(module.cuda.current_device() if framework == "torch" else module.cuda.Device().id)
 
@@ -195,7 +193,7 @@ def synchronize(framework: str, gpu: int) -> None:
 
 
 class Bytes(NamedTuple):
-    """The bytes of a tensor that is to be written: address, dtype and shape."""
+    """The bytes of a tensor to be written, as address, dtype and shape."""
 
     address: int
     size: int
@@ -208,7 +206,7 @@ class Bytes(NamedTuple):
 def bytes_of(name: str, tensor: Any) -> Bytes:
     """Return the bytes of a contiguous tensor.
 
-    Raises UserError, which names the tensor, for any other tensor.
+    Raises UserError for any other tensor. The message names the tensor.
     """
     import numpy as np
 

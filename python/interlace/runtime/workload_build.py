@@ -28,7 +28,10 @@ INTERLACE_MODULE_ON_CPU(interlace::workload::{name}_problem)
 
 
 def build_library(header: Path, folder: Path) -> Path:
-    """Compile the workload of a header. The folder gets the whole library, or nothing."""
+    """Compile the workload of a header, and put the library into the folder.
+
+    If the compilation fails, the folder is unchanged.
+    """
     name = header.stem
     try:
         text = header.read_text(encoding="utf-8", errors="replace")
@@ -68,7 +71,7 @@ def build_library(header: Path, folder: Path) -> Path:
 
 
 def _development() -> tuple[Path, Path]:
-    """Return the static library and the folder of headers that belong to this installation."""
+    """Return the static library and the folder with the headers of this installation."""
     library, header = (
         installed("lib/libinterlace_core.a"),
         installed("include/interlace/kernel.hpp"),

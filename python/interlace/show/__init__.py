@@ -1,1 +1,1 @@
-"""The output of studies and measurements for people: tables, the HTML page and timelines."""
+"""Shows the results of studies and measurements: as tables, as an HTML page and as timelines."""

@@ -10,7 +10,7 @@ from interlace.tuning.block_tuning import WAYS, BlockProfile
 
 
 def print_block_profile(profile: BlockProfile, path: Path) -> None:
-    """Print the fixed cost of each way to move blocks, and its cost for each block."""
+    """Print, for each way to move blocks, its fixed cost and its cost per block."""
     rows = [
         (direction, one) for direction, classes in profile.directions.items() for one in classes
     ]

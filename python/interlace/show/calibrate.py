@@ -8,7 +8,7 @@ from interlace.study.calibrate import GROUPS, CalibrationResults
 
 
 def print_calibration(of: CalibrationResults) -> None:
-    """Print the rows, followed by the errors of each family."""
+    """Print the rows of each group, followed by the errors of each family."""
     head = (
         f"{of.machine}, simulated, compared with measurements on {of.measured['machine']}, driver "
         f"{of.measured['driver']}, CUDA {of.measured['cuda']}, {of.measured['date']}"

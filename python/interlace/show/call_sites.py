@@ -11,9 +11,9 @@ from typing import NamedTuple
 from interlace.base.table import BYTES, SECONDS, fixed, scale
 from interlace.runtime.preload import Counted, Site, SiteTally
 
-MOST = 20  # at most this many call sites are listed
+MOST = 20  # the report lists at most this many call sites
 SMALL = 64 << 10  # a copy of fewer bytes cannot fill a link by itself
-WORTH = 1e-4  # seconds; smaller losses are not reported
+WORTH = 1e-4  # the report leaves out smaller losses, in seconds
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
     {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # these functions return only after the copy
@@ -22,9 +22,9 @@ BATCH = "cuMemcpyBatchAsync"
 
 
 class Loss(NamedTuple):
-    """A loss, and how to avoid it.
+    """A loss of time, and how to avoid it.
 
-    The loss is the host's time in copies minus the time that the link needs.
+    The loss is the time that the host spends in copies minus the time that the link needs.
     """
 
     seconds: float
@@ -33,13 +33,13 @@ class Loss(NamedTuple):
 
 
 def quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
-    """Return the value in the largest unit that the value reaches."""
+    """Return the value with its unit: the largest unit in which the value is at least 1."""
     size, name = scale([value], units)
     return f"{fixed([value / size])[0]} {name}"
 
 
 def size_text(size: int) -> str:
-    """Return bytes in powers of 1024, which programs usually choose."""
+    """Return a number of bytes in KiB, MiB or GiB, because programs usually choose such sizes."""
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -47,8 +47,9 @@ def size_text(size: int) -> str:
 
 
 def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | None:
-    """Return the time that these copies of a call site lose, or None if the link's rate is
-    unknown.
+    """Return the time that these copies of a call site lose.
+
+    Return None if the rate of the link is unknown.
     """
     if bytes_per_s is None or tally.direction not in ("host to GPU", "GPU to host"):
         return None
@@ -92,7 +93,7 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
 
 
 def _sizes(site: Site) -> str:
-    """Return the histogram of a call site's sizes: the share of the copies at each power of two."""
+    """Return the sizes of a call site's copies: the share of the copies at each power of two."""
     copies = sum(site.sizes.values())
     parts = [
         f"{size_text(size)} {100 * count / copies:.0f} %"
@@ -114,7 +115,7 @@ def _name(site: Site) -> str:
 def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
     """Return lines about the call sites, sorted by bytes.
 
-    They have the copies and losses of each call site, and what to change.
+    The lines have the copies of each call site, their losses, and what to change.
     """
     if not counted.sites:
         return []

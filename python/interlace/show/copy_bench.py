@@ -53,8 +53,8 @@ def osu_lines(rows: Sequence[CopyRow], window: int) -> list[str]:
     """Return tables in the output format of the OSU micro-benchmarks, for GPU 0 and GPU 1.
 
     The tables show the latency of one message, and the bandwidth of a window of messages in one
-    direction and in both directions. 1 MB/s is 1e6 bytes a second. The time of a window runs from
-    the first call to the arrival of the last byte.
+    direction and in both directions. 1 MB/s is 1e6 bytes per second. The time of a window begins
+    with the first call and ends when the last byte has arrived.
     """
     lines: list[str] = []
     for method in dict.fromkeys(row.method for row in rows):

@@ -11,7 +11,7 @@ from interlace.tuning.search import Tried
 
 
 def print_copy_profile(profile: CopyProfile, path: Path) -> None:
-    """Print the picked way to copy for each class of sizes."""
+    """Print, for each class of sizes, the way to copy that the tuning picked."""
     rows: list[tuple[str, int, Tried, Tried]] = []
     for name, direction in profile.directions.items():
         for one in direction.measured:

@@ -1,4 +1,4 @@
-"""Prints what happens inside simulated runs: traffic between GPUs, use of links, and idle GPUs."""
+"""Prints what happens in simulated runs: traffic between GPUs, use of links, and idle GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_inside(rows: Sequence[StudyRow]) -> None:
 
 
 def text(title: str, inside: Inside) -> list[str]:
-    """Return the inside of one run as text, line by line."""
+    """Return what happened in one run as lines of text."""
     lines = [f"Inside {title}"]
     if inside.pairs:
         size, unit = table.scale(
@@ -81,14 +81,14 @@ def _seconds(seconds: float) -> str:
 
 
 def spark(parts: Sequence[float]) -> str:
-    """Draw shares as block characters of different heights.
+    """Draw fractions as block characters of different heights.
 
-    A character shows the mean of several time bins.
+    If there are more time bins than characters, a character shows the mean of several bins.
     """
     width = min(SPARK_WIDTH, len(parts))
     cuts = [len(parts) * k // width for k in range(width + 1)] if width else [0]
     means = [sum(parts[begin:end]) / (end - begin) for begin, end in itertools.pairwise(cuts)]
-    # A share above 0 gets at least the lowest block.
+    # A fraction above 0 has at least the lowest block.
     steps = len(SPARKS) - 1
     return "".join(SPARKS[min(steps, max(int(mean > 0), round(mean * steps)))] for mean in means)
 

@@ -72,7 +72,7 @@ def _foot(results: LoadResults) -> list[str]:
 
 
 def wrong_tensors(results: LoadResults) -> int:
-    """Return how many tensors differ, over the first loads of all methods."""
+    """Return the number of wrong tensors in the first loads of all methods."""
     return sum(row.wrong or 0 for row in results.rows if row.memory == "fresh")
 
 
@@ -90,8 +90,9 @@ def print_loads(results: LoadResults) -> None:
 
 
 def page(results: LoadResults) -> str:
-    """Return a page with a chart for each place, and with the table. It makes no network
-    request.
+    """Return a page with a chart for each place, and with the table.
+
+    The page makes no network request.
     """
     rows = html_table(_columns(results), [row.place for row in results.rows])
     return measured_page(results, _head(results), _charts(results), rows, _foot(results))

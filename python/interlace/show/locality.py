@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """Return lines with our figures. If MGPUSim ran the program, its figures are beside ours."""
+    """Return lines with our figures and, if MGPUSim ran the program, with MGPUSim's figures."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -42,9 +42,9 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Return the speed of our simulator over MGPUSim's speed for the same runs.
+    """Return the speed of our simulator divided by MGPUSim's speed, for the same runs.
 
-    The speeds are accesses and remote transactions in a CPU second.
+    The speeds are accesses per CPU second, and remote transactions per CPU second.
     """
     accesses, remote = [], []
     for row in rows:
@@ -104,7 +104,7 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
-    """Return lines with the engines' decisions and the measurements that led to them."""
+    """Return lines with the decisions of DualOpt's engines, and the measurements that led to them."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (

@@ -1,8 +1,8 @@
-"""Writes a study as one self-contained HTML page with charts, timelines, a table and a glossary.
+"""Writes a study as a self-contained HTML page with charts, timelines, a table and a glossary.
 
-page.html, page.css and page.js are the frame of the page. The page includes the script of plotly,
-which draws the charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008),
-which people with any colour vision can distinguish.
+page.html, page.css and page.js are the frame of the page. The page includes plotly's script, which
+draws the charts. The colours are those of Okabe and Ito, "Color Universal Design" (2008). People
+with any kind of colour vision can distinguish them.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ HEAT = [
     [1, "#001d33"],
 ]  # the colour of 0 is nearly white
 INSIDE_HEIGHT = 300
-MOST_NUMBERED = 8  # a heat map of more GPUs has no numbers in its cells
-MAX_BARS = 1500  # at most this many events are in a timeline; the page says how many it leaves out
+MOST_NUMBERED = 8  # a heat map of more GPUs shows no numbers in its cells
+MAX_BARS = 1500  # a timeline shows at most this many events, and says how many it leaves out
 
 GLOSSARY = (
     ("speedup", "The time on one GPU of the same node, divided by the row's time."),
@@ -118,8 +118,9 @@ def page(study: Study, timelines: Timelines) -> str:
 
 
 def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
-    """Return the page's frame around its parts, which are HTML, with the script that draws
-    charts.
+    """Return the frame of the page around its parts, with the script that draws the charts.
+
+    The parts are HTML.
     """
     from plotly.offline import get_plotlyjs
 
@@ -138,7 +139,7 @@ def measured_page(
 ) -> str:
     """Return the page of a benchmark.
 
-    It has charts, the table `rows` (as HTML), and the notes below the table.
+    The page has charts, the table `rows` (as HTML), and notes below the table.
     """
     machine = str(results.machine["name"])
     facts = {
@@ -168,7 +169,7 @@ def measured_page(
 
 
 def _file(name: str) -> str:
-    """Return the text of a file in this module's folder."""
+    """Return the text of a file in the folder of this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -176,7 +177,7 @@ def _file(name: str) -> str:
 
 
 def _facts(study: Study) -> list[tuple[str, str]]:
-    """Return the names and values in the page's header. The values are HTML."""
+    """Return the names and the values for the top of the page. The values are HTML."""
     first, data, machine = study.rows[0], study.data, study.machine
     found = []
     found.append(("Data", escape(f"{first.data}: {data['size']}")))
@@ -291,7 +292,7 @@ def _gpus(count: int) -> str:
 def _bars(
     rows: list[StudyRow], value: str, unit: str, hover: str, factor: float = 1.0
 ) -> list[dict[str, Any]]:
-    """Return bars by number of GPUs, with one trace for each mechanism except the bound."""
+    """Return bars by number of GPUs, with one trace per mechanism. The bound has no bars."""
     colours = _colours(rows)
     traces = []
     for mechanism in dict.fromkeys(row.mechanism for row in rows):
@@ -320,7 +321,7 @@ def _bars(
 
 
 def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
-    """Return the line of the opportunity over these numbers of GPUs, with one value for each x."""
+    """Return the line of the opportunity. `x` has the number of GPUs of each of its points."""
     derived = any(row.derived for row in rows)
     return {
         "type": "scatter",
@@ -351,7 +352,7 @@ def _charts(study: Study) -> list[tuple[str, str, str, dict[str, Any]]]:
 def _first_of_each(rows: list[StudyRow]) -> list[StudyRow]:
     """Return one row for each number of GPUs.
 
-    If a number has a derived and a measured row, return the derived row.
+    If there are a derived row and a measured row, return the derived row.
     """
     found: dict[int, StudyRow] = {}
     for row in rows:
@@ -423,8 +424,8 @@ def _scaling_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
     highest = max(max(row.speedup, row.opportunity or 0) for row in rows)
     layout = {
         "xaxis": {"title": {"text": "GPUs"}, "tickvals": counts},
-        # The line of linear speedup may leave the chart. If the chart showed all of it, the other
-        # lines would be too close together.
+        # The line of linear speedup may leave the chart. A chart that showed all of this line would
+        # leave too little room between the other lines.
         "yaxis": {"title": {"text": "speedup (x)"}, "range": [0, 1.4 * highest]},
     }
     caption = "The speedup for each number of GPUs, starting with one GPU."
@@ -489,7 +490,7 @@ def _overlap_chart(rows: list[StudyRow]) -> tuple[str, str, str, dict[str, Any]]
 
 
 def _inside_charts(study: Study) -> list[Chart]:
-    """Return the matrix of bytes and the use of the links, for each row that has the most GPUs."""
+    """Return two charts for each row with the most GPUs: bytes by pair, and the use of links."""
     most = study.rows[-1].gpus
     found: list[tuple[StudyRow, Inside]] = []
     for row in study.rows:
@@ -506,7 +507,7 @@ def _inside_charts(study: Study) -> list[Chart]:
 
 
 def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
-    """Return a heat map of the bytes from each GPU to each other GPU."""
+    """Return a heat map of the bytes that each GPU sends to each other GPU."""
     bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
     largest = [value for line in bytes_of for value in line if value is not None]
     size, unit = table.scale(largest, table.BYTES)

@@ -45,7 +45,7 @@ def _headline(planned: Planned) -> str:
 
 
 def _one_message(planned: Planned) -> list[str]:
-    """Return a line for each path. The line says why the path is used or not used."""
+    """Return a line for each path: why the plan uses the path, or why not."""
     width = max(len(name) for name in ["path", *planned.path_names])
     lines = [f"{'path':{width}}       why"]
     for name, path in zip(planned.path_names, planned.plan.paths, strict=True):
@@ -54,8 +54,9 @@ def _one_message(planned: Planned) -> list[str]:
 
 
 def _several_messages(planned: Planned) -> list[str]:
-    """Return a line for each message with the paths that it uses, and the reasons against
-    others.
+    """Return a line for each message with the paths that it uses.
+
+    Further lines have the reasons why other paths are not used.
     """
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))

@@ -14,7 +14,7 @@ def _plural(count: int, word: str, words: str | None = None) -> str:
 def warnings(counted: Counted, program: str) -> list[str]:
     """Return the reasons why the library took over no copy at all.
 
-    Single copies have reasons of their own.
+    This function leaves out reasons that concern single copies.
     """
     if counted.loaded == 0:
         return [
@@ -33,7 +33,7 @@ def warnings(counted: Counted, program: str) -> list[str]:
 def lines_of(counted: Counted) -> list[str]:
     """Return the lines of the report.
 
-    They have the copies that were taken over, the other copies with the reasons, and the time
+    The lines have the copies that were taken over, the other copies with the reasons, and the time
     saved.
     """
     rows: list[tuple[str, int, int]] = []

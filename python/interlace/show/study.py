@@ -51,7 +51,7 @@ LIMITED_BY = {
 
 
 def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
-    """Return the millions of accesses that each row simulated in a second of CPU time."""
+    """Return, for each row, the millions of accesses that were simulated per second of CPU time."""
     return [
         row.sim.accesses / row.sim.cpu_s / 1e6 if row.sim and row.sim.cpu_s > 0 else None
         for row in rows
@@ -59,8 +59,9 @@ def _rates(rows: Sequence[StudyRow]) -> list[float | None]:
 
 
 def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
-    """Return the columns of a study's table. It is at most 105 characters wide, unless `full` is
-    set.
+    """Return the columns of a study's table.
+
+    Unless `full` is set, the table is at most 105 characters wide.
     """
     time, time_unit = scale((row.time_s for row in rows), SECONDS)
     sizes = [
@@ -101,7 +102,7 @@ def columns(rows: Sequence[StudyRow], *, full: bool = False) -> list[Column]:
 
 
 def captured(speedup: float, part: float | None) -> str:
-    """Return the cell for a row's share of the opportunity.
+    """Return the cell with a row's share of the opportunity.
 
     The cell is "slower" if the row is slower than one GPU.
     """
@@ -109,7 +110,7 @@ def captured(speedup: float, part: float | None) -> str:
 
 
 def is_slower(speedup: float) -> bool:
-    """Return whether the table shows the row's speedup as a number below 1."""
+    """Return whether the row's speedup, as the table shows it, is below 1."""
     return round(speedup, 2) < 1
 
 
@@ -146,9 +147,7 @@ def duration(value: float) -> str:
 
 
 def headline(study: Study) -> str:
-    """Return a line that names workload and machine and says whether rows are measured or
-    simulated.
-    """
+    """Return a line with the workload, the machine, and whether rows are measured or simulated."""
     first = study.rows[0]
     how = "simulated" if first.node == "sim" else "measured"
     counts = sorted({row.iterations for row in study.rows})
@@ -162,7 +161,7 @@ def headline(study: Study) -> str:
 
 
 def verification(study: Study) -> tuple[str, str]:
-    """Say which rows were verified, and give their largest relative error."""
+    """Return which rows were verified, and the largest relative error of these rows."""
     worst = max(row.max_error for row in study.rows if row.max_error is not None)
     which = (
         "all rows" if all(row.verified for row in study.rows) else "all rows except derived rows"
@@ -206,7 +205,10 @@ def footers(study: Study) -> list[str]:
 
 
 def calibrated(machine: Mapping[str, Any]) -> list[str]:
-    """Return how far simulated times on this machine are from measured times, if known."""
+    """Return a note on how much simulated times on this machine differ from measured times.
+
+    The note is empty if the difference is unknown.
+    """
     error = machine.get("gpu", {}).get("workload_error_percent")
     if error is None:
         return []
@@ -231,7 +233,7 @@ def _sampled(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """Return the fraction of the bulk-copy row's time that its copies take."""
+    """Return which fraction of the time of bulk-copy its copies take."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -242,7 +244,7 @@ def _communication(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
-    """Return the time of a row's copies alone, or None if the copies run beside kernels."""
+    """Return the time of a row's copies alone, or None if the copies run while kernels run."""
     if row.gpus == 1:
         return 0.0
     if row.mechanism in (BASELINE, SERIAL_COPY) and row.gpus in bound:
@@ -255,7 +257,7 @@ def _alone_s(row: StudyRow, bound: Mapping[int, float]) -> float | None:
 def phases(rows: Sequence[StudyRow]) -> list[str]:
     """Return a table with the times of an iteration's kernels and copies.
 
-    The table exists only if the copies follow the kernels.
+    The table is empty unless the copies follow the kernels.
     """
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     bulk = {row.gpus: row for row in rows if row.mechanism == BASELINE}
@@ -330,7 +332,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """Return notes on the packets that queues of remote stores sent, for the most GPUs."""
+    """Return notes on the packets that queues of remote stores sent, on the most GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:
@@ -346,7 +348,7 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
-    """Return the meanings of the mechanisms' parameters in the table."""
+    """Return the meaning of each parameter of a mechanism that the table shows."""
     figures = {
         (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
         (CHUNK_BYTES.name,): "(chunk bytes)",
@@ -378,7 +380,7 @@ def print_study(study: Study) -> None:
 
 
 def _fastest(rows: Sequence[StudyRow]) -> set[int]:
-    """Return the fastest mechanism for each number of GPUs above 1. The bound does not count."""
+    """Return the index of the fastest row for each number of GPUs above 1, without the bound."""
     best: dict[int, int] = {}
     for index, row in enumerate(rows):
         if row.gpus == 1 or row.mechanism == BOUND:

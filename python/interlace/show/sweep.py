@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from interlace.base.table import Column
 
 
-SHOWN = 20  # the table has at most this many points
+SHOWN = 20  # the table shows at most this many points
 
 
 def _best(rows: Sequence[SweepRow]) -> SweepRow:
     """Return the fastest row on the largest number of GPUs.
 
-    The bound counts only if there is no other row.
+    The result is a row of the bound only if there is no other row.
     """
     most = max(row.gpus for row in rows)
     mechanisms = [row for row in rows if row.gpus == most and row.mechanism != BOUND]
@@ -59,15 +59,15 @@ def _point_columns(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[Column
 
 
 def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
-    """Return the fastest run of each point. The fastest point comes first."""
+    """Return the fastest row of each point, sorted from the fastest point to the slowest."""
     groups = itertools.groupby(rows, key=lambda row: row.point)
     return sorted((_best(list(group)) for _, group in groups), key=lambda row: row.time_s)
 
 
 class _AxisValue(NamedTuple):
-    """One value of a key, and the runs of all points that have this value.
+    """One value of a key, and the rows of all points that have this value.
 
-    The runs use the largest number of GPUs.
+    The rows are those on the largest number of GPUs.
     """
 
     key: str
@@ -75,7 +75,7 @@ class _AxisValue(NamedTuple):
     rows: list[SweepRow]
 
     def mean_s(self, mechanism: str) -> float:
-        """Return the geometric mean over the points of the mechanism's fastest time."""
+        """Return the geometric mean of the mechanism's fastest times at the points."""
         own = [row for row in self.rows if row.mechanism == mechanism]
         points = itertools.groupby(own, key=lambda row: row.point)
         return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
@@ -98,7 +98,7 @@ def _order(value: Any) -> tuple[bool, Any]:
 
 
 def print_sweep(result: SweepResult) -> None:
-    """Print the best run for each value of an axis, then the points from fastest to slowest."""
+    """Print the best run for each value of each axis, then the points from fastest to slowest."""
     from interlace.base import table
 
     keys = list(result.rows[0].point)

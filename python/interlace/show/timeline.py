@@ -23,7 +23,7 @@ TRACKS = (
     "agent",
     "copy",
     "exchange",
-)  # all other tracks follow, sorted by name
+)  # all other tracks come after these, sorted by name
 
 
 def track_order(track: str) -> tuple[int, str]:
@@ -34,7 +34,7 @@ def track_order(track: str) -> tuple[int, str]:
 def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
     """Divide a device's events among lanes.
 
-    A lane is a track. If events of a track overlap, the track gets a further lane, such as `copy
+    A lane is a track. If events of a track overlap, the track has additional lanes, such as `copy
     2`. The events of a lane are sorted by time and do not overlap. The lanes are in the order of
     display.
     """
@@ -54,9 +54,9 @@ def lanes(events: Iterable[Event]) -> dict[str, list[Event]]:
 def chrome_trace(study: Study, timelines: Timelines) -> str:
     """Return the timelines as a trace.
 
-    Each mechanism and device is a process, and each lane is a thread. Each mechanism has one more
-    process, with a counter for each link direction. The counter shows how busy the direction is
-    over the whole run. All mechanisms start at time 0 in the same trace.
+    Each device of each mechanism is a process, and each lane is a thread. Each mechanism has one
+    additional process with a counter for each direction of each link. The counter shows how busy
+    the direction is over the whole run. All mechanisms start at time 0 of the same trace.
     """
     events: list[dict[str, Any]] = []
     process = 0
@@ -98,8 +98,8 @@ def chrome_trace(study: Study, timelines: Timelines) -> str:
 def program_trace(counted: Counted, words: Sequence[str]) -> str:
     """Return the copying calls of a program as a trace.
 
-    The trace has the program's processes and threads. A span is the host's time in a call of the
-    driver. The copy itself can take longer.
+    The trace has the program's processes and threads. A span is the time that the host spends in a
+    call of the driver. The copy itself can take longer.
     """
     events: list[dict[str, Any]] = []
     first_s = min((call.begin_s for call in counted.calls), default=0.0)
@@ -150,7 +150,7 @@ def _span(
 
 
 def _link_counters(process: int, name: str, seen: Inside) -> list[dict[str, Any]]:
-    """Return a counter for each direction of a link.
+    """Return a counter for each direction of each link.
 
     The counter shows how busy the direction is in each time bin, in percent.
     """

@@ -30,7 +30,7 @@ WORDS = {
 
 
 def _number(value: float) -> str:
-    """Return a number with three digits, or with all digits before the point."""
+    """Return a number with three digits, or with all digits before the decimal point."""
     if value == 0 or not math.isfinite(value):
         return "-" if not math.isfinite(value) else "0"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
@@ -135,7 +135,7 @@ def _draw_links(console: Console, machine: Machine) -> None:
 
 
 def _draw_routes(console: Console, topology: Topology) -> None:
-    """Return rows of the table. Equal routes share a row, which shows one of these routes."""
+    """Draw a table of routes. Equal routes share a row, which names one of these routes."""
     shapes: dict[tuple[Any, ...], list[Route]] = {}
     for route in topology.routes.values():
         if route.start == "host":
@@ -196,7 +196,7 @@ def draw(topology: Topology, measured: Sequence[dict[str, Any]] | None, console:
 
 
 def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None:
-    """Return two matrices with the rate of each pair at the largest size."""
+    """Draw two matrices with the rate of each pair of devices at the largest size."""
     largest: dict[tuple[str, str], dict[str, Any]] = {}
     for row in measured:
         key = (device_name(row["from"]), device_name(row["to"]))

@@ -1,6 +1,4 @@
-"""Map files. A map file says which GPU owns each address of a trace and which GPU ran each
-kernel.
-"""
+"""Reads map files. They say which GPU owns each address of a trace and which ran each kernel."""
 
 from __future__ import annotations
 
@@ -63,20 +61,19 @@ class AddressMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Places(NamedTuple):
-    """The owner of each address and the GPU of each kernel, in the form that the conversion
-    takes.
-    """
+    """The owner of each address and the GPU of each kernel, as the conversion needs them."""
 
     file: str
     gpus: int
-    # begin, end, GPU, and the bytes of a page; 0 if one GPU owns the range
+    # begin, end, owner, and the bytes of a page; 0 bytes mean that one GPU owns the whole range
     ranges: list[tuple[int, int, int, int]]
     contexts: dict[int, int]
     kernels: list[Kernels]
 
     def gpu_of(self, kernel: str) -> int:
-        """Return the GPU that ran a kernel. Find it by the context or the number in the file's
-        name.
+        """Return the GPU that ran a kernel.
+
+        The name of the kernel's file contains the id of a context or the number of the kernel.
         """
         found = re.search(r"ctx_(?:0x)?([0-9a-f]+)", kernel)
         if found is not None and int(found[1], 16) in self.contexts:
@@ -94,7 +91,7 @@ class Places(NamedTuple):
 
 
 def load_map(file: Path) -> Places:
-    """Read a map file. Raise UserError, which names the file and either the key or the line."""
+    """Read a map file. A UserError names the file, and the key or the line."""
     text = toml_files.read_text(file, "map", MAX_FILE_BYTES)
     document = toml_files.parse_any(text, str(file), "map")
     try:

@@ -1,8 +1,8 @@
 """Measures batches of blocks between page-locked memory and a GPU, and compares copy methods.
 
-The blocks are rows of two arrays, chosen at random. A measured time begins at the call on an idle
-stream and ends when all bytes have arrived. The methods take turns. The bytes of each method's
-first batch are verified.
+The blocks are random rows of two arrays. A measured time begins with the call, on an idle stream,
+and ends when all bytes have arrived. The methods take turns. The bytes of the first batch of each
+method are verified.
 """
 
 from __future__ import annotations
@@ -29,46 +29,43 @@ METHODS = (OWN, DRIVER, LOOP, TORCH)
 DIRECTIONS = ("to-gpu", "to-host")
 POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
-IN_A_ROW = 8  # batches in a row; their rate does not include the wait between two batches
+IN_A_ROW = 8  # batches without a wait between them, for the field `in_a_row_us`
 MOST_LOOP = (
-    4096  # most blocks for the loop of plain copies; more blocks take long and show nothing new
+    4096  # the loop of plain copies is skipped for more blocks: it takes long and shows nothing new
 )
-WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies beside a batch
+WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies during a batch
 WORK_TIMES = 400
 
 
 class BlocksRow(msgspec.Struct):
-    """The measurements of one method.
-
-    They use batches of one block size, one number of blocks and one direction.
-    """
+    """The measurements of one method, for one block size, number of blocks and direction."""
 
     method: str
     direction: str
     block_bytes: int
     blocks: int
-    way: str | None  # the way to copy that `interlace` chose
+    way: str | None  # the way that `interlace` chose; None for other methods
     time_us: list[float]
     median_us: float
     best_us: float
-    host_ns: float  # the median of the host's time for each block, until the call returns
+    host_ns: float  # the median of the host's time in the call, divided by the number of blocks
     gb_per_s: float  # the rate that follows from the median time
-    in_a_row_us: float | None  # the time of a batch when eight batches follow each other
-    slower: float | None  # this method's time over the fastest other library's time, minus 1
+    in_a_row_us: float | None  # the time per batch when eight batches follow each other
+    slower: float | None  # this method's time divided by that of the fastest other library, minus 1
     wrong: int  # the number of blocks with wrong bytes
 
 
 class BesideRow(msgspec.Struct):
     """The slowdown of a kernel while batches of blocks are copied."""
 
-    kernel: str  # compute: multiplies matrices; memory: reads and writes the GPU's memory
+    kernel: str  # compute: it multiplies matrices; memory: it reads and writes the GPU's memory
     direction: str
     block_bytes: int
     method: str
-    most_thread_blocks: int  # the limit on a batch's thread blocks; 0 means no limit
+    most_thread_blocks: int  # the limit on the thread blocks of a batch; 0 means no limit
     alone_ms: float
     beside_ms: float
-    lost: float  # the fraction of the kernel's rate that is lost
+    lost: float  # the fraction of its rate that the kernel loses
     gb_per_s: float  # the rate of the batches
 
 
@@ -76,7 +73,7 @@ class BlocksResults(BenchmarkFile):
     """The content of a results file of `interlace bench blocks`."""
 
     torch: str
-    link_gb_per_s: dict[str, float]  # the rate of one copy of 256 MiB, by direction
+    link_gb_per_s: dict[str, float]  # maps a direction to the rate of one copy of 256 MiB
     repeats: int
     rows: list[BlocksRow]
     beside: list[BesideRow]
@@ -113,7 +110,7 @@ class Machine:
         self.gpu.copy_(self.host)
         self.gpu = self.gpu.flip(0)
         self.driver: Any = ctypes.CDLL("libcuda.so.1")
-        # In CUDA 13 the function has no parameter that returns the index of a failed copy.
+        # In CUDA 13, the function no longer has the parameter for the index of a failed copy.
         self.newer = hasattr(self.driver, "cuMemcpyBatchAsync_v2")
         self.batches = self.newer or hasattr(self.driver, "cuMemcpyBatchAsync")
 
@@ -122,7 +119,7 @@ class Machine:
 
     def description(self) -> dict[str, Any]:
         properties = self.torch.cuda.get_device_properties(self.device)
-        gpus = self.torch.cuda.device_count()  # other GPUs can help
+        gpus = self.torch.cuda.device_count()  # all GPUs, because other GPUs can relay
         return {
             "node": "cuda",
             "name": f"{gpus} x {properties.name}",
@@ -132,15 +129,13 @@ class Machine:
 
 
 class _Attributes(ctypes.Structure):
-    """CUmemcpyAttributes. With these values the driver reads the sources in the order of the
-    stream.
-    """
+    """CUmemcpyAttributes. With these values, the driver reads the sources in stream order."""
 
     _fields_ = (("order", ctypes.c_int), ("hints", ctypes.c_int * 4), ("flags", ctypes.c_uint))
 
 
 class Batch:
-    """The chosen rows of both arrays, with a function for each way to copy them."""
+    """The chosen rows of both arrays, and a function for each method to copy the rows."""
 
     def __init__(self, on: Machine, direction: str, size: int, count: int, seed: int) -> None:
         import numpy as np
@@ -192,9 +187,7 @@ class Batch:
             raise UserError(f"cuMemcpyBatchAsync returned error {result}")
 
     def torch(self) -> None:
-        """Gather the rows into one buffer, copy the buffer, and scatter the rows at the
-        destination.
-        """
+        """Gather the rows into one buffer, copy this buffer, and scatter it at the destination."""
         torch, (host, gpu), (stage, gpu_stage) = self.on.torch, self.words, self.stages
         with torch.cuda.stream(self.on.stream):
             if self.direction == "to-gpu":
@@ -233,9 +226,7 @@ class Batch:
 
 
 def _timed(on: Machine, method: Callable[[], Any], times: int = 1) -> tuple[float, float]:
-    """Return two times: seconds until the calls return, and seconds until all bytes have
-    arrived.
-    """
+    """Return the seconds until the calls return, and the seconds until all bytes have arrived."""
     on.wait()
     begin = time.perf_counter()
     for _ in range(times):
@@ -253,11 +244,11 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
     wrong = {name: batch.wrong(method) for name, method in methods.items()}
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in methods}
     for _ in range(repeats):
-        # The order of methods changes in each round, because PyTorch's threads keep the cores busy
+        # Each round has another order of the methods, because PyTorch's threads keep the cores busy
         # for a while after PyTorch's turn.
         for name in chance.permutation(list(methods)).tolist():
             method = methods[name]
-            method()  # removes from the caches what the previous method left there
+            method()  # unmeasured; removes the data of the previous method from the caches
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []
@@ -327,7 +318,7 @@ def _beside(
     while len(copies) < 3 or not end.query():
         copy()
         copies.append(event(on.stream))
-        copies[-2].synchronize()  # one batch runs and the next one waits in the queue
+        copies[-2].synchronize()  # from here on, one batch runs and the next one waits
     on.wait()
     beside_ms = float(begin.elapsed_time(end))
     seconds = 1e-3 * float(copies[0].elapsed_time(copies[-1]))
@@ -345,7 +336,7 @@ def _beside(
 
 
 def measure_beside(on: Machine, size: int, bounds: Sequence[int]) -> list[BesideRow]:
-    """Measure how much batches slow a kernel that computes and a kernel that moves memory."""
+    """Measure how much batches slow two kernels down: one computes, and one moves memory."""
     torch = on.torch
     left, right = (
         torch.randn(WORK_SHAPE, WORK_SHAPE, device=on.device, dtype=torch.bfloat16)
@@ -381,7 +372,7 @@ def run(
     sizes: Sequence[int], counts: Sequence[int], directions: Sequence[str], repeats: int,
     beside: Sequence[int],
 ) -> BlocksResults:  # fmt: skip
-    """Measure every method with every batch of at most 256 MiB."""
+    """Measure every method with all batches of at most 256 MiB."""
     with turn():
         on = Machine()
         wanted = [

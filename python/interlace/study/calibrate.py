@@ -1,4 +1,4 @@
-"""Compares a simulated machine with measurements of the real one: a calibration."""
+"""Compares a simulated machine with measurements of the real machine. This is a calibration."""
 
 from __future__ import annotations
 
@@ -32,9 +32,7 @@ FORMAT = 1  # the format version of results files
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A row of a file of measured rows. Its unit is that of the calibration's row with this
-    name.
-    """
+    """A measured row in a file. Its unit is the unit of the calibration's row of the same name."""
 
     row: str
     value: float
@@ -47,7 +45,7 @@ class MeasuredRows(Origin, forbid_unknown_fields=True, kw_only=True):
 
 
 class CalibrationRow(msgspec.Struct):
-    """A row with its error. `measured` is None if the row was not measured."""
+    """A row with its error. `measured` is None for a row that was not measured."""
 
     row: str
     family: str
@@ -55,18 +53,18 @@ class CalibrationRow(msgspec.Struct):
     unit: str
     measured: float
     simulated: float
-    error: float  # simulated value over measured value, minus 1
+    error: float  # the simulated value divided by the measured value, minus 1
 
 
 class Missing(msgspec.Struct):
-    """A row that was not measured, and why."""
+    """A row that was not measured, and the reason."""
 
     row: str
     reason: str
 
 
 class Family(msgspec.Struct):
-    """The absolute errors of one family of rows in one group."""
+    """The errors of one family of rows in one group, as absolute values."""
 
     family: str
     group: str
@@ -80,7 +78,7 @@ class CalibrationResults(Head, frozen=True):
     """The content of a results file of `interlace calibrate`."""
 
     machine: str
-    measured: dict[str, str]  # where the measured values come from
+    measured: dict[str, str]  # facts about the origin of the measured values
     families: list[Family]
     rows: list[CalibrationRow]
     not_measured: list[Missing]
@@ -105,7 +103,7 @@ def measure_rows(
 ) -> tuple[list[MeasuredRow], dict[str, str], bool]:
     """Measure the rows on these GPUs.
 
-    Return the measured rows, the reasons for missing rows, and whether a measurement failed.
+    Return the measured rows, the reason for each missing row, and whether a measurement failed.
     """
     found: list[MeasuredRow] = []
     reasons: dict[str, str] = {}
@@ -181,9 +179,9 @@ def families(rows: Sequence[CalibrationRow]) -> list[Family]:
 
 
 GROUPS = {
-    FITTED: "One pair and one stream: the machine file may be fitted to these rows",
-    ONE_PROPERTY: "One property of a GPU: the machine file may be fitted to these rows",
-    STATED: "Rates that the machine file states as measured",
+    FITTED: "One pair and one stream: the keys of the machine file may be fitted to these rows",
+    ONE_PROPERTY: "One property of a GPU: the keys of the machine file may be fitted to these rows",
+    STATED: "Rates that the machine file states as they were measured",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }
 
@@ -192,7 +190,7 @@ def compare(
     machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
     reason: Callable[[str], str], jobs: int,
 ) -> CalibrationResults:  # fmt: skip
-    """Simulate each measured row and compare. `reason` says why rows were not measured."""
+    """Simulate each measured row, and compare. `reason` says why a row was not measured."""
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:

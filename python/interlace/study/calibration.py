@@ -1,8 +1,8 @@
-"""The rows of a calibration. Each row is a measurement on GPUs and a simulation of it.
+"""The rows of a calibration. Each row has a measurement on GPUs and a simulation of the same work.
 
-Parameters of a machine file may be fitted only to rows with one pair of memories and one stream,
-and to rows that measure one property of a GPU. The machine file states the rates of host memory as
-they were measured. All other rows are predictions.
+Keys of a machine file may be fitted only to two kinds of rows: rows with one pair of memories and
+one stream, and rows that measure one property of a GPU. The rates of host memory in a machine file
+are measured rates. All other rows are predictions.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from interlace.study.copy_bench import Pairs
 from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
 
-GPUS = 4  # the number of GPUs that the rows use
+GPUS = 4  # the number of GPUs of the largest rows
 PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation gives the time of a round
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = (
     240 * MIB
 )  # chunks have 1 MiB, because the real node waits for at most 256 chunks
-STORED_TO_ALL = MIB  # the number of elements of 16 bytes
-LOADED = MIB  # the number of elements
-COPIED_BYTES = 16 * MIB  # the bytes that a copy kernel moves
-AGENT_THREADS = 32 * 1024  # 32 blocks of 1024
+STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all others
+LOADED = MIB  # the number of elements that a GPU loads from a peer
+COPIED_BYTES = 16 * MIB  # the number of bytes that a copy kernel moves
+AGENT_THREADS = 32 * 1024  # 32 blocks of 1024 threads
 
 
 # --- copies by copy engines -----------------------------------------------------------------------
@@ -146,8 +146,7 @@ def _stores() -> list[Definition]:
         "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
         "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
     }
-    # Every run sends the same number of bytes, so a few stores are enough to count bytes on the
-    # wire.
+    # The number of bytes on the wire is the same in every run, so a few stores are enough to count.
     few = 256 * KIB
     return [
         *(
@@ -243,7 +242,7 @@ def _host() -> list[Definition]:
 def _gain(
     peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
 ) -> float:
-    """Return a mechanism's speedup over bulk-copy if the kernel takes as long as the transfer."""
+    """Return a mechanism's speedup over bulk-copy for a kernel as long as the transfer."""
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()

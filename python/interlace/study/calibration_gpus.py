@@ -18,10 +18,12 @@ from interlace.study.overlap import Balance, Overlap
 
 Copies = Sequence[
     tuple[int, int, int, int]
-]  # source, destination, bytes and stream; -1 stands for the host
+]  # (source, destination, bytes, stream); -1 as a source or destination stands for the host
 
 REPEATS = 5
-CALL_REPEATS = 200  # the number of copies that the host starts and waits for, one by one
+CALL_REPEATS = 200  # the host makes this many copies one by one, and waits for each copy
+# This many epochs run back to back, so that their start and end take less than a hundredth of the
+# time.
 # Epochs run back to back, so that their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
@@ -30,22 +32,23 @@ OVERLAP_WARMUP = 1
 METHOD = (
     f"interlace calibrate: medians of {REPEATS} repeats after one warm-up. Copies by copy engines "
     "(cudaMemcpyPeerAsync; with the host cudaMemcpyAsync and page-locked memory): timed by the "
-    "GPUs on streams that wait until all is enqueued, copies below 64 MiB up to 64 times in a row. "
-    f"Round trips through the host: timed by the host, {CALL_REPEATS} calls. Relayed messages: "
-    f"interlace::copy_async with its default paths, timed by the host, {MESSAGE_REPEATS} calls "
-    f"after {MESSAGE_WARMUP} warm-ups. Stores, loads and copy kernels: the kernels and sizes of "
-    "the simulation, and the time of a launch with the exchange after stores, "
-    f"{KERNEL_EPOCHS} of them in a row in a graph. Raw bytes: NVML's counters of the sending GPU, "
+    "GPUs, on streams that wait until all copies are enqueued; copies below 64 MiB are repeated up "
+    "to 64 times in a row. Round trips through the host: timed by the host, "
+    f"{CALL_REPEATS} calls. Relayed messages: interlace::copy_async with its default paths, timed "
+    f"by the host, {MESSAGE_REPEATS} calls after {MESSAGE_WARMUP} warm-ups. Stores, loads and copy "
+    "kernels: the kernels and sizes of the simulation; stores include the exchange; "
+    f"{KERNEL_EPOCHS} launches in a row in a graph. Raw bytes: NVML's counters of the sending GPU, "
     f"over {2 * KERNEL_EPOCHS} launches. Overlap: as in interlace bench overlap, "
-    f"{OVERLAP_EPOCHS} epochs a run. Operations and load loops: clocks that the multiprocessors "
-    "count, of a block or two on each of them, as the median of the multiprocessors; dependent "
-    "loads: one warp. Small kernels and library calls: the difference of graphs of 64 and 320 of "
+    f"{OVERLAP_EPOCHS} epochs per run. Operations and load loops: clocks that the multiprocessors "
+    "count, with one or two blocks on each multiprocessor; the median over the multiprocessors; "
+    "dependent loads: one warp. Small kernels and library calls: the difference between graphs "
+    "with 64 and with 320 calls. Caches: launches that fill the GPU, timed by the GPU."
     "them. Caches: launches that fill the GPU, timed by it."
 )
 
 
 class Gpus:
-    """This computer's GPUs. Each call measures one row while no other command measures.
+    """This computer's GPUs. Each function measures one row while no other command measures.
 
     Raises UserError if a measurement is refused, and RunFailure if a measurement fails.
     """
@@ -62,8 +65,9 @@ class Gpus:
         return 1e-9 * sum(size for _, _, size, _ in copies) / senders / _median(time_s)
 
     def copy_us(self, size: int) -> float:
-        """Return the microseconds of a copy to a peer, from the host's call until the host sees its
-        end.
+        """Return the time of a copy to a peer in microseconds.
+
+        The time begins with the host's call, and ends when the host knows that the copy has ended.
         """
         with turn(), core_errors():
             time_s = self.cuda.measure_streams(
@@ -72,7 +76,7 @@ class Gpus:
         return 1e6 * _median(time_s)
 
     def message_rate(self, pairs: Pairs, size: int) -> float:
-        """Return the GB/s of messages that the copy engine sends over its default paths."""
+        """Return the total GB/s of messages that the copy engine sends over its default paths."""
         with turn(), core_errors():
             ((_, time_s, _, wrong),) = self.cuda.measure_copies(
                 pairs, size, ["auto"], MESSAGE_WARMUP, MESSAGE_REPEATS
@@ -82,7 +86,7 @@ class Gpus:
         return 1e-9 * len(pairs) * size / _median(time_s)
 
     def copy_kernel_rate(self, size: int, blocks: int) -> float:
-        """Return the GB/s of a kernel that copies to a peer with this number of blocks."""
+        """Return the GB/s of a kernel with this number of blocks that copies to a peer."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
@@ -98,7 +102,7 @@ class Gpus:
         return 1e-9 * int(payload) / senders / _median(time_s)
 
     def raw_bytes(self, element: int, elements: int, together: int) -> float:
-        """Return the bytes on the wire for each byte of stores to a peer."""
+        """Return the number of bytes on the wire for each byte that is stored to a peer."""
         with turn(), core_errors():
             found = self.cuda.measure_store_wire(
                 element, elements, together, KERNEL_EPOCHS, REPEATS
@@ -114,19 +118,17 @@ class Gpus:
         return 1e-9 * int(payload) / _median(time_s)
 
     def of_one(self, name: str, scale: float, arguments: tuple[Any, ...]) -> float:
-        """Return a property of one GPU: the median of `measure_NAME`'s results, multiplied by
-        `scale`.
-        """
+        """Return a property of one GPU: the median of `measure_NAME`'s results, times `scale`."""
         with turn(), core_errors():
             found = getattr(self.cuda, f"measure_{name}")(*arguments, repeats=REPEATS)
         return scale * _median(found)
 
     def fft_kernels(self, *, planes: bool, length: int) -> float:
-        """Return the kernels that one call of the library of Fourier transforms launches."""
+        """Return the number of kernels that one call of the Fourier transform library launches."""
         return float(self._fft(planes=planes, length=length)[0])
 
     def fft_us(self, *, planes: bool, length: int) -> float:
-        """Return the microseconds of one call of the library of Fourier transforms."""
+        """Return the time of one call of the Fourier transform library in microseconds."""
         return 1e6 * _median(self._fft(planes=planes, length=length)[1])
 
     def _fft(self, *, planes: bool, length: int) -> tuple[int, list[float]]:
@@ -135,8 +137,9 @@ class Gpus:
         return found
 
     def gain(self, peers: int, size: int, mechanism: str, config: Config) -> float:
-        """Return a mechanism's speedup over bulk-copy if the kernel takes as long as the
-        transfer.
+        """Return the speedup of a mechanism over bulk-copy.
+
+        The kernel takes as long as the transfer.
         """
         overlap = Overlap(self.cuda, size, OVERLAP_EPOCHS, OVERLAP_WARMUP, REPEATS)
         if (peers, size) not in self._balances:

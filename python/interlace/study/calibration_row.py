@@ -13,8 +13,8 @@ ONE_PROPERTY = "one property of a GPU"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 
-# Simulates a row. The arguments are the compiled module, the machine as a C++ struct, and the
-# machine as a Python object.
+# A function that simulates a row. The arguments are the compiled module, the machine as a C++
+# struct, and the machine as a Python object.
 Simulation = Callable[[Any, Any, Machine], float]
 Measurement = Callable[[Gpus], float]
 
@@ -26,6 +26,6 @@ class Definition(NamedTuple):
     family: str
     unit: str
     group: str
-    gpus: int  # number of GPUs that the row uses
+    gpus: int  # the number of GPUs that the row needs
     simulate: Simulation
     measure: Measurement

@@ -1,4 +1,4 @@
-"""Compares collectives that are planned copies with NCCL's collectives."""
+"""Compares collectives made of planned copies with NCCL's collectives."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from interlace.study.copy_bench import CopyResults, CopyRow, methods_here, nccl_
 
 REDUCE = "all-reduce"
 PATTERNS = ("all-gather", "all-to-all", REDUCE)
-FLOAT32 = 4  # bytes of a float32
+FLOAT32 = 4  # the bytes of a float32
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """Return how many blocks go from one GPU to another.
+    """Return how many blocks each GPU sends to each other GPU.
 
-    An all-reduce first sends the summands and then the sums.
+    An all-reduce sends two blocks: first the summands and then the sums.
     """
     return gpus * (gpus - 1) * (2 if pattern == REDUCE else 1)
 
 
 def gpus_of(node: CudaNode, asked: int | None) -> int:
-    """Return the requested number of GPUs, or the number of all GPUs."""
+    """Return the requested number of GPUs, or the number of all GPUs if no number was requested."""
     if node.gpus < 2:
         raise UserError(f"bench collective needs at least 2 GPUs; {node.machine_name} has 1")
     count = asked or node.gpus

@@ -38,9 +38,7 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """Return the messages of a pattern as pairs: source, destination. All are in flight
-    together.
-    """
+    """Return the messages of a pattern, which are in flight at once, as (source, destination)."""
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]
@@ -65,21 +63,22 @@ def has_host(pattern: str) -> bool:
 
 
 class CopyRow(msgspec.Struct):
-    """The measurements of a method with one pattern and one size. Each repeat has a time in
-    seconds.
+    """The measurements of one method with one pattern and one size.
+
+    Each list has one number for each repeat.
     """
 
     pattern: str
     bytes: int  # the bytes of each message
     messages: int
     method: str
-    time_s: list[float]  # time from the first call to the arrival of all bytes
-    call_s: list[float]  # the host's time in all calls
+    time_s: list[float]  # the time from the first call until all bytes have arrived
+    call_s: list[float]  # the time that the host spends in all calls
     wrong: int  # the number of wrong bytes
     median_s: float
     median_call_s: float
-    gb_per_s: float  # the rate of all messages together, from the median time
-    speedup: float | None = None  # speedup over memcpy
+    gb_per_s: float  # the rate of all messages together, from the median of `time_s`
+    speedup: float | None = None  # the speedup over memcpy
 
 
 class CopyResults(BenchmarkFile):
@@ -93,7 +92,7 @@ class CopyResults(BenchmarkFile):
 
 
 def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[CopyRow]:
-    """Make the row of a measurement."""
+    """Return the rows of one measurement, one row for each method."""
     rows = []
     for method, time_s, call_s, wrong in found:
         median = statistics.median(time_s)
@@ -119,8 +118,9 @@ def rows_of(pattern: str, size: int, count: int, found: Sequence[Any]) -> list[C
 
 
 def methods_here(node: CudaNode, named: list[str] | None) -> tuple[list[str], str | None]:
-    """Return the named methods or the default methods. If NCCL is missing, also return the
-    reason.
+    """Return the named methods, or the default methods if no method is named.
+
+    If NCCL is missing and is not among the named methods, also return why it is missing.
     """
     by = list(DEFAULT_METHODS) if named is None else named
     left_out = node.why_not(NCCL) if NCCL in by else None
@@ -146,9 +146,9 @@ def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
 
 
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
-    """Return the patterns. Each pair of memories has `window` messages in flight.
+    """Return the patterns, each with the number of messages per pair of memories.
 
-    `osu` selects the patterns of the OSU benchmarks.
+    `osu` selects the patterns of the OSU benchmarks, for which the number is `window`.
     """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))

@@ -1,10 +1,10 @@
 """Computes the storage that the hardware of simulated mechanisms would need in a GPU.
 
-The machine's description gives the number of bits. It includes the remote write queue and the
-de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO 2021). If the
-machine describes DualOpt (PACT 2022, Table 1), it also includes DualOpt's structures. The result is
-compared with the data bits of the caches. It does not count logic, ports, or the area of a fully
-associative search.
+The number of bits follows from the description of the machine. The storage includes the remote
+write queue and the de-packetizer of FinePack (HPCA 2023, section IV-B) and the queue of GPS (MICRO
+2021). If the machine describes DualOpt (PACT 2022, Table 1), the storage also includes DualOpt's
+structures. The result is compared with the data bits of the caches. Logic, ports, and the area of a
+fully associative search are not counted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from interlace.machine.schema import DualOpt, Gpu, Machine
 from interlace.model.results import Head, provenance
 
 FORMAT = 1
-ADDRESS_BITS = 64  # bytes of a base address register, from FinePack's Table III
+ADDRESS_BITS = 64  # the bits of a base address register, from FinePack's Table III
 SUBHEADER_LENGTH_BITS = 10  # from FinePack's Table II
 RESPONSE_ID_BITS = 16  # DualOpt, Fig. 9
 
@@ -30,14 +30,14 @@ class Part(msgspec.Struct, frozen=True):
 
     structure: str
     what: str
-    count: int  # how many structures of this kind a GPU has
+    count: int  # the number of structures of this kind in a GPU
     bits_each: int
     bits: int
     of_caches: float  # the structure's bits, divided by the data bits of the L1 and L2 caches
 
 
 class Figure(NamedTuple):
-    """A figure of a paper, and the value that follows from the paper's parameters."""
+    """A figure of a paper, and what follows from the paper's parameters."""
 
     published: str
     source: str
@@ -91,8 +91,9 @@ OF_DUALOPT = (
         "3 bits cannot hold the number 10; our packets have 4 bits",
     ),
 )
-# The entries of each scheme, in this order: its name; whether it runs unchanged programs; the
-# granularity of its transfers; whether it needs no replicas; whether its hardware is simple.
+# Each entry has the name of a scheme, and four properties: whether the scheme runs unchanged
+# programs, the granularity of its transfers, whether it needs no replicas, and whether its hardware
+# is simple.
 NEEDS = (
     ("CARVE", "yes", "line", "no", "no"),
     ("Griffin", "yes", "page or line", "yes", "no"),
@@ -119,14 +120,14 @@ def _bits_for(most: int) -> int:
 
 
 def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
-    """Return the structures of DualOpt. Each has a name, a meaning, a count, and its bits."""
+    """Return DualOpt's structures, each as (name, contents, number of structures, bits of one)."""
     units = gpu.compute_units
     pieces = gpu.l2.line_bytes // added.granularity_bytes
     piece_bits = 8 * added.granularity_bytes
     lines = added.rdma_cache_KiB * 1024 // gpu.l2.line_bytes
     sets = lines // added.rdma_cache_ways
     # A tag is an address without the bits that select a byte of the line. If the number of sets is
-    # a power of two, the tag also omits the bits that select the set.
+    # a power of two, a tag also lacks the bits that select the set.
     tag = ADDRESS_BITS - (gpu.l2.line_bytes.bit_length() - 1)
     tag -= sets.bit_length() - 1 if sets & (sets - 1) == 0 else 0
     watched = added.monitored_accesses
@@ -156,10 +157,10 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """Return the storage that dualopt-adaptive adds, and the storage that dualopt-pages adds to
-    TLBs.
+    """Return the structures that only dualopt-adaptive needs, and those that dualopt-pages adds to
+    the TLBs.
     """
-    choice = 2  # the bits that hold one of three choices
+    choice = 2  # two bits can hold one of three choices
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows
     found = [
         (
@@ -186,14 +187,14 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
     line_bits = line.bit_length() - 1
     destinations = gpus - 1
     offset_bits = 8 * queue.subheader_bytes - SUBHEADER_LENGTH_BITS
-    # The base register holds the address bits above the window. A growing window has no base
-    # register.
+    # The base register holds the address bits above the window. If windows grow, there is no base
+    # register, and a tag holds these bits.
     tag = ADDRESS_BITS - line_bits if queue.window == "growing" else max(0, offset_bits - line_bits)
     windows = queue.windows_per_destination
     entry = line * 8 + line + tag + 1 + _bits_for(windows - 1)
     registers = windows * (ADDRESS_BITS + _bits_for(queue.payload_bytes))
     if queue.window == "growing":
-        registers += windows * ADDRESS_BITS  # the end of the stores in the window
+        registers += windows * ADDRESS_BITS  # for each window, the end of its stores
     configuration = sum(map(_bits_for, (ADDRESS_BITS, offset_bits, 6, queue.payload_bytes)))
     unpacked = line * 8 + line + ADDRESS_BITS - line_bits + 1
     l1 = gpu.l1.size_KiB * 1024 * 8
@@ -233,7 +234,7 @@ def parts(machine: Machine, gpus: int) -> list[Part]:
 
 
 def cost_of(machine: Machine, gpus: int) -> Cost:
-    """Return the storage of one of the machine's GPUs.
+    """Return the storage that one of the machine's GPUs needs.
 
     Raises UserError if there are too many or too few GPUs.
     """

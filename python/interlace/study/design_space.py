@@ -1,4 +1,4 @@
-"""Sweep files. A sweep file has a machine with axes, a workload, mechanisms and numbers of GPUs.
+"""Sweep files. A sweep file names a machine with axes, a workload, mechanisms and numbers of GPUs.
 
 The whole file is read and checked before the first run. The check also makes and validates the
 machine of every point.
@@ -34,14 +34,14 @@ KEYS = (
 )  # fmt: skip
 
 Value = int | float | str | bool
-Point = dict[str, Value]  # from each key of the axes to its value
+Point = dict[str, Value]  # maps each key of the axes to its value
 
 
 class Axes(NamedTuple):
     """Machine keys that change together, step by step."""
 
     keys: tuple[str, ...]
-    values: tuple[tuple[Value, ...], ...]  # the steps; each step has one value for each key
+    values: tuple[tuple[Value, ...], ...]  # one entry for each step: the values of all keys
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,12 @@ def _points(axes: Sequence[Axes]) -> list[Point]:
 
 
 def load_design_space(file: Path) -> DesignSpace:
-    """Read and check a sweep file. Raise UserError, which names the file and the key."""
+    """Read and check a sweep file. A UserError names the file and the key."""
     return parse_design_space(toml_files.read_text(file, "sweep"), file)
 
 
 def parse_design_space(text: str, file: Path) -> DesignSpace:
-    """Do the same as `load_design_space` for a text. Paths in the text are relative to the file."""
+    """Parse the text of a sweep file. Paths in the text are relative to the folder of `file`."""
     where = str(file)
     document = toml_files.parse(text, where, "sweep", FORMAT)
     _check_words(document, where)
@@ -144,21 +144,22 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
 
 
 def _machine(named: str, file: Path) -> str:
-    """Return the name of a machine, or the path of its file. Paths are relative to the sweep's
-    file.
+    """Return the name of a machine, or the path of its file.
+
+    A path is relative to the folder of the sweep file.
     """
     return str(file.parent / named) if named.endswith(".toml") or "/" in named else named
 
 
 # --- values ---------------------------------------------------------------------------------------
 
-MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # the largest numbers of characters
+MOST_IN_KEY, MOST_IN_TEXT, MOST_SHOWN = 100, 1000, 40  # limits on numbers of characters
 
 
 def _check_words(value: Any, where: str) -> None:
     """Refuse keys and strings that are too long or not printable.
 
-    An error message shows them on one line.
+    Error messages show keys and strings on one line, so these must be short and printable.
     """
     if isinstance(value, list):
         for one in value:
@@ -202,7 +203,7 @@ def _string(document: Mapping[str, Any], key: str, where: str) -> str:
 def _listed(
     document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
 ) -> tuple[Any, ...]:
-    """Read a list in the file. The rules are those of the command-line option for the same list."""
+    """Return a list of the file. The rules are those of the command-line option for this list."""
     if key not in document:
         return ()
     value = document[key]
@@ -217,8 +218,9 @@ def _listed(
 
 
 def _given(options: Any, file: Path) -> dict[str, Any]:
-    """Return the workload's options by the names of inputs. The file uses the command line's
-    names.
+    """Return the workload's options by the names of its inputs.
+
+    In the file, the options have their names on the command line.
     """
     where = f"{file}: options"
     if not isinstance(options, dict):
@@ -273,7 +275,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
                 f"values: {counts}"
             )
         steps = tuple(zip(*group.values(), strict=True))
-        # Refuse equal values. 100 equals 100.0, but 1 does not equal true.
+        # Refuse values that are equal. 100 equals 100.0, but 1 does not equal true.
         alike = [tuple((isinstance(value, bool), value) for value in step) for step in steps]
         twice, count = Counter(alike).most_common(1)[0]
         if count > 1:
@@ -293,7 +295,7 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> list[tuple[str, Any]]:
-    """Return the values by dotted key. In the file, a key may be quoted."""
+    """Return the values of a table by dotted key. In the file, keys may be quoted."""
     found: list[tuple[str, Any]] = []
     for key, value in table.items():
         inner = f"{path}.{key}" if path else key
@@ -328,6 +330,6 @@ def at_point(point: Mapping[str, Value]) -> str:
 
 
 def options_text(inputs: Inputs) -> dict[str, Any]:
-    """Return the given options in the form of the results file."""
+    """Return the given options in the form in which the results file has them."""
     given = {name: getattr(inputs, name) for name in inputs.given()}
     return {key: str(v) if isinstance(v, Path) else v for key, v in given.items()}

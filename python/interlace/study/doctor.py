@@ -1,8 +1,8 @@
-"""Finds out which features work on this computer, and why the others do not (`interlace doctor`).
+"""Finds out which features work on this computer, and why other features do not.
 
-Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline. A
-driver that hangs or crashes is therefore reported and does not end the command. `findings` only
-turns the facts into sentences.
+Probes (doctor_probes.py) collect facts. Each probe runs in its own process with a deadline. If a
+driver hangs or crashes, the report says so, and the command still ends. `findings` turns the facts
+into sentences and collects no facts itself.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from interlace.model.mechanism_table import NCCL, NVSHMEM
 from interlace.study.doctor_probes import MODULES, PROBES
 
 FORMAT = 1  # the version of the format of the JSON file
-DEADLINE_S = 15.0  # seconds that all probes together may take at most
-LEAST_SHM = 1 << 30  # NCCL keeps its buffers in shared memory
+DEADLINE_S = 15.0  # all probes together may take at most this many seconds
+LEAST_SHM = 1 << 30  # bytes; NCCL keeps its buffers in shared memory
 
 WORKS, NOTE, NO, BROKEN = "works", "note", "no", "BROKEN"
 FEATURES, INSTALLATION, GPUS, SYSTEM, LIBRARIES, FOLDERS = (
@@ -35,7 +35,7 @@ FEATURES, INSTALLATION, GPUS, SYSTEM, LIBRARIES, FOLDERS = (
 
 
 class Answer(NamedTuple):
-    """The outcome of a probe: its facts, or one sentence that says why it failed."""
+    """The outcome of a probe: its facts, or a sentence that says why the probe failed."""
 
     facts: dict[str, Any] | None
     problem: str = ""
@@ -47,8 +47,8 @@ class Answer(NamedTuple):
 class Finding(NamedTuple):
     """One line of the report.
 
-    `state` is works, note, no or BROKEN. BROKEN means that the feature's parts are there but do not
-    work.
+    `state` is works, note, no or BROKEN. BROKEN means that the parts of a feature are installed but
+    do not work.
     """
 
     topic: str
@@ -58,7 +58,7 @@ class Finding(NamedTuple):
 
 
 def ask_all(deadline_s: float = DEADLINE_S, command: Iterable[str] = ()) -> dict[str, Answer]:
-    """Return the answers of all probes. The call hardly takes longer than the deadline."""
+    """Return the answers of all probes. The call ends shortly after the deadline at the latest."""
     words = [*command] or [sys.executable, "-P", "-m", "interlace.study.doctor_probes"]
     with ThreadPoolExecutor(len(PROBES)) as threads:
         waiting = {name: threads.submit(_ask, [*words, name], deadline_s) for name in PROBES}
@@ -81,7 +81,7 @@ def _ask(words: list[str], deadline_s: float) -> Answer:
     try:
         out, err = process.communicate(timeout=deadline_s)
     except subprocess.TimeoutExpired:
-        # do not wait for its end: a process inside a driver call may survive the signal
+        # Do not wait until the process ends: inside a driver call, it may survive the signal.
         process.kill()
         return Answer(None, f"it did not answer within {deadline_s:g} s")
     return _answer(process.returncode, out, err)
@@ -128,12 +128,12 @@ def findings(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def broken(found: Iterable[Finding]) -> list[Finding]:
-    """Return the findings about features whose parts are there but do not work."""
+    """Return the findings about features whose parts are installed but do not work."""
     return [one for one in found if one.state == BROKEN]
 
 
 def _problem_of_module(answer: Answer) -> str:
-    """Return why a compiled module cannot be used. The reason is empty if it can be used."""
+    """Return why a compiled module cannot be used, or an empty text if it can be used."""
     if answer.facts is None:
         return answer.problem
     return str(answer.get("problem") or "")
@@ -189,7 +189,7 @@ def _features(answers: Mapping[str, Answer]) -> list[Finding]:
 
 
 def _peers(gpus: Answer) -> Finding:
-    """Say which GPUs can access each other's memory, and how copies between other pairs work."""
+    """Say which GPUs can access each other's memory, and how other pairs of GPUs copy."""
     access = gpus.get("peer_access", [])
     count = len(access)
     if count < 2:
@@ -415,7 +415,7 @@ def _folders(facts: Answer) -> list[Finding]:
 
 
 def to_json(answers: Mapping[str, Answer], found: Iterable[Finding]) -> dict[str, Any]:
-    """Return the findings, and the facts that they come from, as data."""
+    """Return the findings, and the facts from which they follow, as data for JSON."""
     lines = list(found)
     return {
         "format": FORMAT,

@@ -1,9 +1,9 @@
-"""The probes of `interlace doctor`. A probe returns plain facts.
+"""The probes of `interlace doctor`. A probe collects facts and does not judge them.
 
 A probe may hang or crash if a driver or a library is broken. Therefore `interlace.study.doctor`
-starts `python -m interlace.study.doctor_probes NAME` for each probe and waits for a bounded time.
+starts `python -m interlace.study.doctor_probes NAME` for each probe, and waits until a deadline.
 The process prints the probe's facts as JSON. All system files that a probe reads are below
-`Host.root`, so that tests can use their own /proc and /sys.
+`Host.root`, so that tests can provide their own /proc and /sys.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ Facts = dict[str, Any]
 NVIDIA = "0x10de"
 DISPLAY = "0x03"  # the PCI class code of GPUs
 ACS = 0x0D  # the PCI Express extended capability "access control services"
-# these bits are set if traffic between devices below the bridge goes to the processor
+# if one of these bits is set, the bridge sends traffic between devices below it to the processor
 ACS_REDIRECTS = 0b1100
 CAP_SYS_PTRACE = 19
-# The dependencies that pyproject.toml lists.
+# the dependencies that pyproject.toml lists
 REQUIRED = ("msgspec", "numpy", "plotly", "rich", "scipy", "tomlkit", "typer", "zstandard")
 OPTIONAL = ("torch", "cupy", "triton")
 MODULES = ("_core", "_driver", "_cuda")
@@ -69,9 +69,9 @@ class Host(NamedTuple):
 
 
 def system(host: Host) -> Facts:
-    """Return facts about the kernel, about a container's limits, and about PCI.
+    """Return facts about the kernel, about limits of a container, and about PCI.
 
-    The facts about PCI say how it handles copies between GPUs.
+    The facts about PCI say how PCI handles copies between GPUs.
     """
     release = host.text("/etc/os-release") or ""
     named = re.search(r'^PRETTY_NAME="?([^"\n]*)', release, re.MULTILINE)
@@ -124,7 +124,7 @@ def _size_of(folder: Path) -> int | None:
 
 
 def _locked(host: Host) -> int | None:
-    """Return the bytes that a process may lock. None means that there is no limit."""
+    """Return the number of bytes that a process may lock. None means that there is no limit."""
     limits = host.text("/proc/self/limits") or ""
     found = re.search(r"^Max locked memory\s+(\S+)", limits, re.MULTILINE)
     if found is None:
@@ -155,7 +155,7 @@ def _nvidia_functions(host: Host) -> list[str]:
 
 
 def _iommu(host: Host, functions: list[str]) -> Facts:
-    """Return whether there is an IOMMU, and how it translates the accesses of each GPU."""
+    """Return whether there is an IOMMU, and how the IOMMU translates the accesses of each GPU."""
     types = {}
     for name in functions:
         kind = host.text(f"/sys/bus/pci/devices/{name}/iommu_group/type")
@@ -181,9 +181,9 @@ def _acs(host: Host, functions: list[str]) -> Facts:
 
 
 def _acs_control(host: Host, device: str) -> int | None:
-    """Return a bridge's ACS control register.
+    """Return the ACS control register of a bridge.
 
-    0 means that the bridge has no such register. None means that the register cannot be read.
+    0 means that the bridge has no such register. None means that this process cannot read it.
     """
     try:
         space = host.at(f"/sys/bus/pci/devices/{device}/config").read_bytes()
@@ -244,7 +244,7 @@ def _loaded(name: str) -> Facts:
     file = installed(name)
     if file is None:
         return {"file": None, "problem": "the file does not exist"}
-    # must not be loaded here, because it takes over the copies of its process
+    # This library must not be loaded here: it would take over the copies of this process.
     if name.endswith("_preload.so"):
         return {"file": str(file), "problem": None}
     try:
@@ -285,9 +285,7 @@ def gpus(_: Host) -> Facts:
 
 
 def nccl(host: Host) -> Facts:
-    """Find the NCCL that the mechanism `nccl` loads if the program has not loaded an NCCL
-    itself.
-    """
+    """Find the NCCL that the mechanism `nccl` loads, unless the program itself has loaded one."""
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NCCL")
@@ -340,9 +338,9 @@ def folders(host: Host) -> Facts:
 
 
 def _folder(path: Path) -> Facts:
-    """Return whether the folder `path` can be written.
+    """Return whether this process can write to the folder `path`.
 
-    If `path` does not exist, the nearest existing folder above it decides.
+    If `path` does not exist, the answer is for the nearest existing folder that would contain it.
     """
     at = path
     while not at.exists() and at != at.parent:

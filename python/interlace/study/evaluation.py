@@ -27,18 +27,18 @@ class Plan:
     gpus: tuple[int, ...]  # the numbers of GPUs above 1, in ascending order
     mechanisms: tuple[str, ...]
     tuning: Tuning
-    # By number of GPUs. `profiled` has configurations from profiles, which replace the tuning.
-    # `besides` has one more mechanism with its configuration.
+    # Both map a number of GPUs to configurations. `profiled` has those of profiles, which replace
+    # the tuning. `besides` has one additional mechanism with its configuration.
     profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
     besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
 
     def names(self, gpus: int) -> tuple[str, ...]:
-        """Return the mechanisms for a number of GPUs, in the order of their rows."""
+        """Return the mechanisms for this number of GPUs, in the order of their rows."""
         besides = {self.besides[gpus][0]} if gpus in self.besides else set()
         return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
 
     def configs(self, gpus: int, mechanism: str, part_bytes: int) -> list[Config]:
-        """Return the configurations of a mechanism to run."""
+        """Return the configurations of a mechanism that the study runs."""
         known = self.profiled.get(gpus, {}).get(mechanism)
         besides, config = self.besides.get(gpus, (None, Config()))
         if known is not None:
@@ -50,24 +50,24 @@ class Plan:
         return found if mechanism != besides or config in found else [*found, config]
 
     def bulk_copies(self) -> list[Case]:
-        """Return the cases of bulk-copy on several GPUs, from which real GPUs derive the bound."""
+        """Return the cases of bulk-copy on several GPUs. Real GPUs derive the bound from them."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
         """Return whether the study may leave this case out.
 
-        A case may be left out if the user did not name it and it may not fit on a GPU. An agent of
-        `polling` that copies in bulk needs much shared memory.
+        The study may leave a case out if the user did not name it and it may not fit on a GPU: an
+        agent of `polling` that copies in bulk needs much shared memory.
         """
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
         named = case.config == known or self.besides.get(case.gpus) == case[1:]
         return case.config.bulk_threads is not None and not named
 
     def cases(self, runs: Callable[[str], bool], largest_part: Callable[[int], int]) -> list[Case]:
-        """Return every run whose mechanism the node `runs`.
+        """Return every case whose mechanism the node runs.
 
-        The single GPU's run comes first. `largest_part` is the workload's function that returns the
-        size of the largest part.
+        The case with one GPU comes first. `runs` returns whether the node runs a mechanism.
+        `largest_part` returns the size of the workload's largest part for a number of GPUs.
         """
         return [
             Case(1, BASELINE),
@@ -82,7 +82,7 @@ class Plan:
 
 @dataclass
 class Checked:
-    """A verified outcome. Its values are freed, because they may be large."""
+    """A verified outcome. Its values have been freed, because they may be large."""
 
     outcome: Outcome
     max_error: float
@@ -91,7 +91,7 @@ class Checked:
 def _choose(
     plan: Plan, checked: dict[Case, Checked]
 ) -> tuple[dict[tuple[int, str], Case], list[Case]]:
-    """Return the fastest configuration of each row, and all slower configurations."""
+    """Return the case with the fastest configuration of each row, and all slower cases."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):
@@ -106,14 +106,14 @@ def _choose(
 
 
 class Times:
-    """The times from which the figures of the rows are computed, by number of GPUs."""
+    """The times from which the figures of the rows are computed."""
 
     def __init__(self, single_s: float) -> None:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # A lower bound of the transfer time: the time that the links or the memory of a GPU need at
-        # least.
+        # By number of GPUs: the shortest time in which the links, or the memory of a GPU, can make
+        # the transfers.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
@@ -121,8 +121,9 @@ class Times:
         return self.single_s / time_s
 
     def opportunity(self, gpus: int) -> float | None:
-        """Return the speedup if transfers took no time. A single GPU has 1, because it sends
-        nothing.
+        """Return the speedup if transfers took no time.
+
+        The speedup of a single GPU is 1, because a single GPU sends nothing.
         """
         if gpus == 1:
             return 1.0
@@ -130,16 +131,14 @@ class Times:
         return None if bound is None else self.speedup(bound)
 
     def reachable(self, gpus: int) -> float | None:
-        """Return the speedup if all transfers are hidden and links and memory run at their full
-        rate.
-        """
+        """Return the speedup if all transfers are hidden, and links and memory run at full rate."""
         if gpus == 1:
             return 1.0
         bound, transfer = self.bound_s.get(gpus), self.transfer_s.get(gpus)
         return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
 
     def overlap(self, gpus: int, time_s: float) -> float | None:
-        """Return the fraction of bulk-copy's transfer time that is hidden."""
+        """Return the fraction of bulk-copy's transfer time that a run of this time hides."""
         bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
         if bulk is None or bound is None or bulk <= bound:
             return None
@@ -215,9 +214,9 @@ class _Rows:
         )
 
     def derived(self, checked: Checked, times: Times) -> StudyRow:
-        """Return the row of the bound, derived from a run without transfers.
+        """Return the row of the bound, for a node that cannot run the bound.
 
-        A node that cannot run the bound needs this row.
+        The row is derived from a run without transfers.
         """
         row = self.row(checked, times, Wire())
         return msgspec.structs.replace(
@@ -234,10 +233,10 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     """Return the wire bytes of a measured run.
 
     The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
-    NVLink counter `raw` counts every byte that left the GPUs. All bytes beyond the payload are
-    protocol bytes. They are headers, and padding of stores that are smaller than a data flit; the
-    counter `data` counts this padding as data. Return None without counters, or if the counters
-    show less than the payload.
+    NVLink counter `raw` counts every byte that left the GPUs. All of these bytes except the payload
+    are protocol bytes: headers, and the padding of stores that are smaller than a data flit. The
+    counter `data` is not used, because it counts this padding as data. Return None if there are no
+    counters, or if they show less than the payload.
     """
     protocol = None
     if None not in (outcome.raw_tx_bytes, counted.useful, counted.wasted):
@@ -252,16 +251,16 @@ def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
 def _add_transfers(
     node: CudaNode, counted: dict[Case, Counted], bounds: dict[int, Checked], times: Times
 ) -> None:
-    """Add the least time that links and memory need for the payload, at the rates of this study.
+    """Add the shortest time in which links and memory can move the payload, at measured rates.
 
     This time assumes that all GPUs send, receive and compute the same amount, so it is a lower
-    bound. A transfer ends at the latest with the exchange that delivers its data. Each epoch of an
-    iteration therefore takes as long as its links need or as long as it takes without transfers,
-    whichever is longer.
+    bound. A transfer ends at the latest with the exchange that delivers its data. Each epoch
+    therefore takes as long as its links need, or as long as the epoch without transfers, whichever
+    is longer.
     """
     for gpus, bound in bounds.items():
         if node.shares(gpus):
-            continue  # devices that share a GPU have no links between them
+            continue  # devices that share a GPU have no links to each other
         of = counted[Case(gpus, BASELINE)]
         if of.wire.useful is None or of.wire.wasted is None:
             continue
@@ -296,8 +295,8 @@ def _count(
 ) -> dict[Case, Counted]:
     """Return the host node's counts for each case.
 
-    The wire bytes include the measured protocol bytes. All mechanisms have the same deliveries and
-    the same kernel work.
+    The wire bytes include the measured protocol bytes. The deliveries and the work of the kernels
+    do not depend on the mechanism.
     """
     core = load_core()
     cache_bytes = node.gpu_rates().cache_bytes
@@ -327,9 +326,9 @@ def _derived_bounds(
     checked: Mapping[Case, Checked],
     tick: Callable[[], None],
 ) -> dict[int, Checked]:
-    """Repeat bulk-copy's run without transfers for each number of GPUs.
+    """Repeat the run of bulk-copy without transfers, for each number of GPUs.
 
-    Each result has the error of bulk-copy.
+    Each result has the error of the run with transfers.
     """
     bounds = {}
     for case in plan.bulk_copies():
@@ -349,9 +348,9 @@ def run_study(
 ) -> tuple[list[StudyRow], list[StudyRow], Timelines]:
     """Run, verify and evaluate the cases.
 
-    Return the rows, the other configurations and the timelines. The rows are sorted by number of
-    GPUs, and their figures do not depend on the order in which runs end. Raise RunFailure as soon
-    as one result is wrong.
+    Return the rows, the slower configurations and the timelines. The rows are sorted by number of
+    GPUs. Their figures do not depend on the order in which runs end. Raise RunFailure as soon as
+    one result is wrong.
     """
     cases = plan.cases(node.runs, workload.largest_part)
     checked: dict[Case, Checked] = {}
@@ -366,7 +365,7 @@ def run_study(
         else:
             raise outcome
         tick()
-    for case in cases:  # rows have this order, although runs end in any order
+    for case in cases:  # the order of the rows is that of the cases, although runs end in any order
         if case in found:
             checked[case] = found[case]
     best, others = _choose(plan, checked)

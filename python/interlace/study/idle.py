@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from interlace.model.mechanisms import BOUND
 from interlace.model.results import StudyRow
 
-IDLE_SHARE = 0.2  # a GPU that waits for more than this fraction of the time is worth a warning
+IDLE_SHARE = 0.2  # the warning is for a GPU that waits for more than this fraction of the time
 
 
 def warnings(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a warning for each number of GPUs at which a GPU waits long for the other GPUs."""
+    """Return a warning for each number of GPUs with which one GPU waits long for the other GPUs."""
     worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = row.inside

@@ -1,7 +1,7 @@
 """Measures how fast a transformer's checkpoint is loaded into tensors.
 
-It compares interlace with every other installed loader. Each loader has a process of its own
-(`load_child`), and the loaders take turns.
+The benchmark compares interlace with every other installed loader. Each loader has a process of its
+own (`load_child`), and the loaders take turns.
 """
 
 from __future__ import annotations
@@ -46,37 +46,37 @@ from interlace.study.load_methods import (
 
 PLACES = ("cache", "tmpfs", "cold")
 TMPFS = Path("/dev/shm")
-# A loader is given up if it takes longer than ANSWER_S and is slower than LEAST_BYTES_PER_S.
+# A loader is ended if it takes longer than ANSWER_S seconds and is slower than LEAST_BYTES_PER_S.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
-AFTER_LIMIT_S = 5  # a loader is ended when it is this many seconds over its time limit
-# A loader whose time is this many times the fastest loader's time is measured again, once, at the
-# end.
+AFTER_LIMIT_S = 5  # a loader is ended when it exceeds its time limit by this many seconds
+# A loader that takes this many times as long as the fastest loader is measured only once more, at
+# the end.
 SLOW = 3
 
 
 class LoadRow(msgspec.Struct):
-    """The measurements of a loader with the file in one place.
+    """The measurements of a loader, with the file in one place.
 
-    A time begins at the call and ends when all bytes have arrived. For tensors in host memory, the
-    process has also touched all pages by then.
+    A time begins with the call and ends when all bytes have arrived. If the tensors are in host
+    memory, the process has also touched all pages at the end.
     """
 
     method: str
-    package: str  # name and version
-    place: str  # cache: the page cache; tmpfs; cold: the disk
-    # fresh: the allocator asks the driver for memory; reused: the allocator already has it
+    package: str  # the name and the version of the package
+    place: str  # where the file is: cache (the page cache), tmpfs, or cold (the disk)
+    # fresh: the allocator gets memory from the driver; reused: the allocator already has the memory
     memory: str
     cores: int
-    # the first call into fresh memory, in a process that already has a context
+    # the first call, with fresh memory, in a process that already has a context
     first_s: float | None
     first_without_context_s: float | None
     first_tensor_s: float | None  # the median of the time until the first tensor could be used
     time_s: list[float]
     median_s: float
     gb_per_s: float
-    speedup: float | None  # speedup over safetensors' load_file, for the same place and memory
+    speedup: float | None  # the speedup over safetensors' load_file with the same place and memory
     wrong: int | None  # the number of wrong tensors in the first load
-    host_peak: int | None  # the most bytes of memory in use beyond the tensors
+    host_peak: int | None  # the largest number of bytes of memory in use beyond the tensors
     device_peak: int | None
 
 
@@ -89,16 +89,16 @@ class LoadResults(BenchmarkFile):
     bytes: int
     tensors: int
     layers: int
-    halvings: int  # how often all sizes were halved
+    halvings: int  # the number of times that all sizes of the model were halved
     threads: int
-    ring: list[int] | None  # number of slots, bytes of a slot; null for the host's memory
+    ring: list[int] | None  # the number and the bytes of slots; null for tensors in host memory
     repeats: int
     rows: list[LoadRow]
     notes: list[str]  # sentences that say what was left out, and why
 
 
 class Request(NamedTuple):
-    """A request to measure: the file's size, the device and the other choices."""
+    """What to measure: the size of the file, the device and the other choices of the user."""
 
     most: int  # the file has at most this many bytes
     device: str | None
@@ -108,9 +108,9 @@ class Request(NamedTuple):
     repeats: int
     places: tuple[str, ...] = ("cache",)
     methods: tuple[str, ...] | None = None  # the loaders; None means all loaders
-    # more numbers of cores, for `interlace` and for the limit that the cores set
+    # further numbers of cores, for `interlace` and for the limit, which depends on the cores
     cores: tuple[int, ...] = ()
-    limit_s: float | None = None  # no measurement starts after this time
+    limit_s: float | None = None  # no measurement starts after this many seconds
 
 
 def _now() -> float:
@@ -122,7 +122,7 @@ class _Failed(Exception):  # noqa: N818
 
 
 class _TimeIsOver(Exception):  # noqa: N818
-    """The allowed time is over. All measurements made so far count."""
+    """The allowed time is over. Measurements that were made before count."""
 
 
 class _Loader:
@@ -192,7 +192,7 @@ class _Loader:
 
 
 class _Measured:
-    """The measurements of a loader, by kind of memory."""
+    """The measurements of a loader with one kind of memory."""
 
     def __init__(self, method: Method, memory: str, cores: int) -> None:
         self.method, self.memory, self.cores = method, memory, cores
@@ -203,7 +203,7 @@ class _Measured:
 
 
 class _Place:
-    """The loads of all methods from one place."""
+    """The loads by all methods, with the file in one place."""
 
     def __init__(
         self,
@@ -220,7 +220,8 @@ class _Place:
         self.write, self.notes, self.tick = write, notes, tick
         self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
         if place == "cold":
-            # Measure the limit first: the time may end early, and every row is compared with it.
+            # The limit is measured first, because every row is compared with it and the time may
+            # end early.
             self.methods.sort(key=lambda m: m.name not in LIMITS)
         self.rows: dict[tuple[str, str, int], _Measured] = {}
 
@@ -229,8 +230,9 @@ class _Place:
             raise _TimeIsOver
 
     def _try(self, name: str, action: Callable[[], Any]) -> Any:
-        """Return the result of an action. If it fails, add a note with the reason and return
-        None.
+        """Return the result of an action.
+
+        If the action fails, add a note with the reason and return None.
         """
         self._check_time()
         try:
@@ -246,12 +248,12 @@ class _Place:
     def _start(
         self, running: ExitStack, methods: Sequence[Method], *, context: bool
     ) -> dict[str, _Loader]:
-        """Start the loaders' processes, and do not wait for them."""
+        """Start the processes of the loaders. Do not wait until they are ready."""
         loaders = {}
         for method in methods:
             loaders[method.name] = loader = _Loader(method, self.given, self.end, context=context)
             running.callback(loader.close)
-        for loader in loaders.values():  # all processes are told to end before the first wait
+        for loader in loaders.values():  # tell all processes to end before the first wait
             running.callback(loader.end)
         return loaders
 
@@ -275,7 +277,7 @@ class _Place:
         cold = self.place == "cold"
         with ExitStack() as running:
             loaders = self._start(running, self.methods, context=True)
-            self.write()  # the processes start in the meantime
+            self.write()  # the processes start while this process writes the file
             loaders = self._ready(loaders)
             self._first(loaders, all_cores, cold=cold)
             if cold:
@@ -324,8 +326,9 @@ class _Place:
                     row.peaks = found
 
     def _sample(self, loaders: dict[str, _Loader], loader: _Loader, cores: int) -> None:
-        """Load once to find the peaks of memory. This load is not timed, because sampling slows it
-        down.
+        """Load once to find the peaks of memory.
+
+        This load is not timed, because finding the peaks slows it down.
         """
         found = self._try(loader.method.name, partial(loader.load, memory=True))
         self.tick()
@@ -365,7 +368,7 @@ class _Place:
 
     def results(self, size: int) -> list[LoadRow]:
         for row in self.rows.values():
-            if not row.repeats and row.first is not None:  # the time was over before a repeat
+            if not row.repeats and row.first is not None:  # the time was over before a repeat began
                 row.repeats = [row.first]
         kept = {key: row for key, row in self.rows.items() if row.repeats}
         medians = {k: statistics.median(r["s"] for r in row.repeats) for k, row in kept.items()}
@@ -411,7 +414,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    # room for the file, the loaded tensors, and the bytes to compare with
+    # memory for the file, for the loaded tensors, and for the bytes that they are compared with
     needed = 3 * size + 3 * largest
     if available < needed:
         raise UserError(
@@ -421,7 +424,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
 
 
 def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]:
-    """Return the machine and, if it has GPUs, its driver."""
+    """Return facts about the machine and, if it has GPUs, the version of the driver."""
     cores = allowed_cores()
     if device == "cpu":
         return {"node": "host", "name": f"{cores} cores", "cores": cores}, None
@@ -462,7 +465,7 @@ def _targets(asked: str) -> list[str]:
 
 
 def _chosen(request: Request, framework: str, gpu: bool, notes: list[str]) -> list[Method]:
-    """Return the methods that can load, and a note for each method that cannot."""
+    """Return the methods that can load. Add a note for each method that cannot load."""
     chosen = []
     left_out: dict[str, list[str]] = {}
     for method in METHODS:
@@ -491,19 +494,19 @@ def _folder_of(place: str, request: Request) -> Path:
 def _write(
     files: Sequence[Path], data: Path, of: load_model.Shapes, framework: str, *, warm: bool
 ) -> None:
-    """Write the checkpoint, and the random bytes of its tensors."""
+    """Write the checkpoint, and a file with the random bytes that the tensors share."""
     data.write_bytes(random := load_model.random_bytes(of))
     tensors = load_model.tensors_of(of, random, framework)
     for file, names in zip(files, load_model.shards(of, len(files)), strict=True):
         loading.save({name: tensors[name] for name in names}, file, metadata={"format": "pt"})
-        # The kernel takes longer for the first and the second read of a page than for later reads.
-        # Read the file twice, so that these reads slow no loader down.
+        # The first two reads of a page are slower in the kernel than later reads. Two reads of the
+        # file here keep this cost away from all loaders.
         for _ in range(2 if warm else 0):
             list(BY_NAME[LIMIT].load(Asked(file, "cpu", framework, None, None)))
 
 
 def run(request: Request) -> LoadResults:
-    """Measure every method with the largest checkpoint that fits, from every place."""
+    """Measure every method from every place, with the largest checkpoint that fits."""
     end = None if request.limit_s is None else _now() + request.limit_s
     targets = _targets(request.device or default_device())
     target = ",".join(targets)

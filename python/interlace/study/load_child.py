@@ -1,10 +1,10 @@
-"""A process that measures one loader. `interlace bench load` sends it requests line by line.
+"""A process that measures one loader. `interlace bench load` sends requests to this process.
 
     python -m interlace.study.load_child '{"method": "interlace", "file": ..., ...}'
 
-The process imports the loader, makes a context on the GPU if the loader needs one, and writes
+The process imports the loader, makes a context on the GPU if the loader needs a context, and writes
 "ready". Each line of standard input is a request in JSON. For each request, the process loads the
-file once and writes its measurements as JSON.
+file once, and writes its measurements as one line of JSON.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from interlace.study import load_model
 from interlace.study.load_methods import BY_NAME, LIMITS, OWN_METHODS, Arrived, Asked, Method
 
 PAGE = 4096
-SETTLE_S = 0.2  # seconds to wait, because freeing a process's memory occupies the GPU for a while
+SETTLE_S = 0.2  # after a process frees its memory, the GPU is busy for up to this many seconds
 SAMPLE_S = 0.005
-SLACK = 1 << 30  # bytes of reusable memory in addition to the size of the tensors
+SLACK = 1 << 30  # the bytes of reusable memory beyond the size of the tensors
 
 
 class _Child:
@@ -58,7 +58,7 @@ class _Child:
             self._synchronize()
         self.idle = _status(
             "VmRSS"
-        )  # memory that a loader keeps from its first load counts as memory that it needs
+        )  # memory that a loader keeps after its first load counts as memory that it needs
 
     def _empty_each(self, size: int) -> list[Any]:
         """Return memory of `size` bytes on each device."""
@@ -77,7 +77,7 @@ class _Child:
             self.framework.cuda.Device().synchronize()
 
     def _settle(self) -> None:
-        """Wait until nothing is in flight, and free the cached memory."""
+        """Wait until no work is in flight, and free the cached memory."""
         gc.collect()
         if not self.gpu:
             return
@@ -91,7 +91,7 @@ class _Child:
             self.framework.get_default_memory_pool().free_all_blocks()
 
     def load(self, told: dict[str, Any]) -> dict[str, Any]:
-        """Load once. Return the requested figures: times, tensors that differ, and memory."""
+        """Load once. Return the requested figures: times, wrong tensors, and peaks of memory."""
         if told["cores"] is not None:
             os.sched_setaffinity(0, self.cores[: told["cores"]])
         self._settle()
@@ -123,10 +123,10 @@ class _Child:
         return result
 
     def _arriving(self) -> Arrived:
-        """Return the tensors. With several devices, each file goes to a device of its own.
+        """Return the tensors as they arrive. With several devices, each file goes to one device.
 
-        Interlace loads all files in one call. Other loaders load to one device in each call, so a
-        thread loads each file. The threads share the number of reading threads.
+        Interlace loads all files in one call. Other loaders load to one device per call, so each
+        file has a thread that loads it. These threads share the number of reading threads.
         """
         if len(self.devices) == 1:
             return self.method.load(self.asked)
@@ -142,8 +142,9 @@ class _Child:
         return at_once(self.method, shares)
 
     def _touch(self, found: dict[str, Any]) -> None:
-        """Touch every page. safetensors maps the file, so it reads a page only when the page is
-        touched.
+        """Touch every page of the tensors.
+
+        safetensors maps the file, so a page is read only when it is touched.
         """
         for tensor in found.values():
             flat = tensor.reshape(-1)
@@ -152,8 +153,9 @@ class _Child:
             flat.view(np.uint8)[::PAGE].sum()
 
     def _wrong(self, found: dict[str, Any]) -> int:
-        """Return the number of tensors that differ from the written tensors in name, dtype or
-        bytes.
+        """Return the number of wrong tensors.
+
+        A tensor is wrong if its name, its dtype or its bytes differ from what was written.
         """
         data: Any = np.memmap(self.data, np.uint8, "c")
         if self.asked.framework == "torch":
@@ -190,7 +192,7 @@ class _Child:
     def drop(self) -> float:
         """Drop the file from the page cache.
 
-        Return the fraction of its pages that stayed in the cache.
+        Return the fraction of the file's pages that stayed in the page cache.
         """
         left = []
         for file in self.files:
@@ -204,7 +206,7 @@ class _Child:
 
 
 def at_once(method: Method, shares: list[Asked]) -> Arrived:
-    """Yield the tensors of several loads. Each load has a thread of its own."""
+    """Yield the tensors of several loads that run at once. Each load has a thread of its own."""
     arrived: queue.SimpleQueue[tuple[str, Any] | Exception | None] = queue.SimpleQueue()
 
     def load(asked: Asked) -> None:
@@ -253,7 +255,7 @@ def _nothing() -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _peaks(child: _Child) -> Iterator[dict[str, Any]]:
-    """Yield a table. At the end it receives the peaks of memory beyond the tensors, in bytes."""
+    """Yield a table. When the block ends, the table gets the peaks of memory beyond the tensors."""
     peaks: dict[str, Any] = {}
     ended = threading.Event()
     least = [free := _free(child)]
@@ -289,7 +291,7 @@ def _free(child: _Child) -> int:
 
 
 def _status(key: str) -> int:
-    """Return a memory size of this process, in bytes."""
+    """Return a memory size of this process in bytes, from /proc/self/status."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(key + ":"):
             return 1024 * int(line.split()[1])
@@ -297,9 +299,9 @@ def _status(key: str) -> int:
 
 
 def main() -> None:
-    """Make the measurements that standard input requests."""
+    """Answer the requests on standard input."""
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # the real output is for answers; what a loader prints goes to standard error
+    os.dup2(2, 1)  # standard output is for answers, so what a loader prints goes to standard error
 
     def tell(result: dict[str, Any]) -> None:
         results.write(json.dumps(result) + "\n")

@@ -23,36 +23,36 @@ class Asked(NamedTuple):
     file: Path
     device: str
     framework: str
-    threads: int | None  # None means the loader's default, or the number of cores
+    threads: int | None  # None means the default of the loader, or else the number of cores
     ring: tuple[int, int] | None  # for interlace: the number of slots and the bytes of a slot
-    # For interlace, instead of `file` and `device`: several files, and the device of each tensor.
+    # Only for interlace, in place of `file` and `device`: files, and the device of each tensor.
     files: tuple[Path, ...] = ()
     places: Mapping[str, str] | None = None
 
     @property
     def cores(self) -> int:
-        """Return the number of threads for a loader that has no default."""
+        """Return the number of threads for a loader that has no default number."""
         return self.threads or allowed_cores()
 
 
 class Method(NamedTuple):
-    """A loader."""
+    """A loader, and when it can be used."""
 
     name: str
     module: str  # the module that must be importable
-    package: str  # the package whose version is shown
+    package: str  # the package whose version is reported
     frameworks: tuple[str, ...]
     gpu: bool  # whether the loader loads only to GPUs
     load: Callable[[Asked], Arrived]
-    cold: bool = True  # whether to measure the loader with a file that is not in memory
+    cold: bool = True  # whether to measure the loader with a file that is not in the page cache
     warm: bool = True
 
     def why_not(self, framework: str, gpu: bool) -> str | None:
         """Return why this loader cannot load, or None if it can."""
         if framework not in self.frameworks:
-            return f"it has no tensors of {framework} => it has no tensors of {framework}"
+            return f"it has no tensors of {framework}"
         if self.gpu and not gpu:
-            return "it loads to GPUs alone"
+            return "it loads only to GPUs"
         for name in (self.module.partition(".")[0], self.module):
             try:
                 if importlib.util.find_spec(name) is None:
@@ -123,7 +123,7 @@ def _instant_tensor(backend: str) -> Callable[[Asked], Arrived]:
             device=int(asked.device.partition(":")[2] or 0),
             backend=module.Backend[backend],
         ) as opened:
-            # this loader's tensors are views of a buffer that later tensors overwrite
+            # The tensors of this loader are views of a buffer, and later tensors overwrite it.
             yield from ((name, tensor.clone()) for name, tensor in opened.tensors())
 
     return load
@@ -150,7 +150,7 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     module: Any = importlib.import_module("safetensors")
     with module.safe_open(
         asked.file, "pt"
-    ) as opened:  # this loader needs to be given the shapes of the tensors
+    ) as opened:  # the caller must give this loader the shapes of the tensors
         state = {
             name: torch.empty(
                 opened.get_slice(name).get_shape(), dtype=torch.bfloat16, device=asked.device
@@ -162,11 +162,11 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     yield from state.items()
 
 
-PIECE = 1 << 20  # bytes of one read of the limit
+PIECE = 1 << 20  # the bytes of one read of `_limit`
 
 
 def _limit(flags: int) -> Callable[[Asked], Arrived]:
-    """Read the file on all cores. Each thread reads into a buffer of its own."""
+    """Return a method that reads the file on all cores. Each thread reads into its own buffer."""
 
     def load(asked: Asked) -> Arrived:
         descriptor = os.open(asked.file, os.O_RDONLY | flags)
@@ -176,7 +176,7 @@ def _limit(flags: int) -> Callable[[Asked], Arrived]:
         def read(begin: int) -> None:
             buffer = mmap.mmap(
                 -1, PIECE
-            )  # mapped memory begins at a page boundary, as direct reads require
+            )  # mapped memory begins at a page boundary, which direct reads require
             for offset in range(begin, min(begin + share, size), PIECE):
                 os.preadv(descriptor, [buffer], offset)
 
@@ -195,7 +195,7 @@ OWN = "interlace"
 OWN_DIRECT = "interlace direct"
 OWN_STREAM = "interlace stream"
 THEIRS = "safetensors load_file"
-LIMIT = "pread"  # not a loader, but a limit that no loader can exceed
+LIMIT = "pread"  # not a loader, but the rate that no loader can exceed
 DISK_LIMIT = "direct reads"
 LIMITS = (LIMIT, DISK_LIMIT)
 OWN_METHODS = (OWN, OWN_DIRECT, OWN_STREAM)

@@ -1,8 +1,9 @@
 """The checkpoint that `interlace bench load` writes and loads.
 
-The file has the shapes of a transformer with 8 billion parameters: 32 layers, hidden size 4096,
-feed-forward size 14336, a vocabulary of 128256, and 32 heads of size 128, which share 8 heads of
-keys and values. A smaller file has fewer layers. If not even one layer fits, all sizes are halved.
+The checkpoint has the shapes of a transformer with 8 billion parameters: 32 layers, hidden size
+4096, feed-forward size 14336, a vocabulary of 128256, and 32 heads of size 128, which share 8 heads
+of keys and values. A smaller checkpoint has fewer layers. If not even one layer fits, all sizes are
+halved until one layer fits.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from math import prod
 from typing import Any
 
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
-ELEMENT = 2  # bytes of an element
-STEP = 4096  # bytes between the starts of two tensors, which share their random bytes
+ELEMENT = 2  # the bytes of an element
+STEP = 4096  # a tensor's bytes begin this many random bytes after those of the previous tensor
 
 Tensors = dict[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
-    """Return the tensors of the largest checkpoint that fits in `most` bytes.
+    """Return the shapes of the tensors of the largest checkpoint that fits in `most` bytes.
 
-    Also return its number of layers, and how often its sizes were halved.
+    Also return the number of layers, and how often all sizes were halved.
     """
     halvings = 0
     while True:
@@ -58,9 +59,7 @@ def shapes(most: int) -> tuple[dict[str, tuple[int, ...]], int, int]:
 
 
 def shards(of: Shapes, count: int) -> list[list[str]]:
-    """Return the names of the tensors of each of `count` files. All files have about the same
-    size.
-    """
+    """Return the names of the tensors for each of `count` files of about the same size."""
     names: list[list[str]] = [[] for _ in range(count)]
     total, done = bytes_of(of), 0
     for name, shape in of.items():
@@ -70,7 +69,7 @@ def shards(of: Shapes, count: int) -> list[list[str]]:
 
 
 def size_of(shape: tuple[int, ...]) -> int:
-    """Return the bytes of a tensor."""
+    """Return the number of bytes of a tensor."""
     return ELEMENT * prod(shape)
 
 
@@ -80,8 +79,9 @@ def bytes_of(of: Shapes) -> int:
 
 
 def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
-    """Return the bytes that all tensors share. Each tensor begins `STEP` bytes after the previous
-    one.
+    """Return the random bytes that all tensors share.
+
+    Each tensor begins `STEP` bytes after the beginning of the previous tensor.
     """
     import numpy as np
 
@@ -90,7 +90,7 @@ def random_bytes(of: Shapes, seed: int = 0) -> bytearray:
 
 
 def tensors_of(of: Shapes, data: bytearray, framework: str) -> Tensors:
-    """Make tensors in host memory that share these bytes and start at different offsets."""
+    """Make tensors in host memory from these bytes. Each tensor begins at a different offset."""
     import numpy as np
 
     made: Tensors = {}

@@ -1,8 +1,8 @@
 """Measures the locality of loads in programs on shared pages.
 
 The figures say how many loads are remote, how much of a remote line these loads use, and how often
-the L1 cache has the line. They decide whether finer transfers or a cache would help (DualOpt, PACT
-2022, Fig. 11).
+the L1 has a remote line. These figures decide whether finer transfers or a cache would help
+(DualOpt, PACT 2022, Fig. 11).
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from interlace.workloads import unified
 
 FORMAT = 1
 MACHINE = "4x-r9nano"
-# thresholds from DualOpt's Table 1: remote loads, used part of a block, hits
+# DualOpt's thresholds (Table 1): the share of remote loads, the used part of a line, the hit rate
 THRESHOLDS = (0.02, 0.2, 0.4)
-OWN_PAGES = "own"  # each array has a placement of its own
+OWN_PAGES = "own"  # each array has its own placement
 MEASURED_WARMUP, MEASURED_REPEATS = 2, 7
 LOCAL, FINE, CACHED = "local", "cache-insensitive", "cache-friendly"
 PUBLISHED = {  # DualOpt, Table 2
@@ -40,9 +40,9 @@ PUBLISHED = {  # DualOpt, Table 2
     **dict.fromkeys(("aes", "fir"), LOCAL),
 }
 
-# Output of MGPUSim's 2021 release (24a2205) at --times 1, by program and number of GPUs. The values
-# are accesses of the vector L1 caches, remote reads (including instructions and arguments), remote
-# writes, and microseconds.
+# Output of MGPUSim's release of 2021 (24a2205) with inputs of the factor 1, by program and number
+# of GPUs. The values are the accesses of the vector L1 caches, the remote reads (including reads of
+# instructions and arguments), the remote writes, and the time in microseconds.
 MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("atax", 1): (319552, 0, 0, 2043.973),
     ("atax", 4): (319552, 211088, 24576, 12633.495),
@@ -56,9 +56,9 @@ MGPUSIM: dict[tuple[str, int], tuple[int, int, int, float]] = {
     ("spmv", 4): (454313, 233217, 256, 499.911),
 }
 
-# MGPUSim's speed in these runs on one thread of an EPYC processor: accesses of the vector L1
-# caches, and remote reads and writes, both in a CPU second. MGPUSim also executes the kernels'
-# machine code.
+# The speed of MGPUSim in these runs, on one thread of an EPYC processor: accesses of the vector L1
+# caches per CPU second, and remote reads and writes per CPU second. MGPUSim also executes the
+# machine code of the kernels.
 MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
     ("atax", 1): (6957.4, 0.0),
     ("atax", 4): (2756.7, 2033.0),
@@ -74,9 +74,9 @@ MGPUSIM_SPEED: dict[tuple[str, int], tuple[float, float]] = {
 
 
 class Loads(msgspec.Struct, frozen=True):
-    """Counts of a run's loads and stores.
+    """Counts of the loads and stores of a run.
 
-    An access is one instruction of a warp to one cache line.
+    An access is one instruction of a warp and one cache line that the instruction touches.
     """
 
     vector_accesses: int
@@ -103,32 +103,32 @@ class Loads(msgspec.Struct, frozen=True):
     cached_pages: int
     migrated_pages: int
     migrated_again: (
-        int  # pages that migrated again, or migrated after their own GPU had accessed them
+        int  # pages that moved more than once, or that moved after their own GPU had accessed them
     )
     delayed_touches: int
     migration_batches: int
     remote_by_words: list[
         int
-    ]  # entry i counts loads that need i + 1 words of 4 bytes from the line
+    ]  # entry i counts the loads that need i + 1 words of 4 bytes of the line
     l2_loads: int
     l2_hits: int
-    mean_wait_s: float  # mean time for which a load instruction waits
+    mean_wait_s: float  # the mean time for which a load instruction waits
     mean_in_links_s: float  # the part of mean_latency_s that requests and replies spend in links
-    # The next counts are for machines that translate addresses: accesses of L1 TLBs, and the
-    # requests of L1 TLBs to L2 TLBs.
+    # The counts of TLBs are 0 unless the machine translates addresses. `tlb_...` counts accesses of
+    # L1 TLBs. `l2_tlb_...` counts requests of L1 TLBs to L2 TLBs.
     tlb_hits: int
     tlb_misses: int
     l2_tlb_hits: int
     l2_tlb_misses: int
-    walks: int  # page table walks that the host made
+    walks: int  # walks of the page table by the host
     walk_wire_bytes: int
-    mean_walk_s: float  # mean time from the request of a walk to its answer
+    mean_walk_s: float  # the mean time from the request of a walk until its answer
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """A decision of an engine: its time, and the measurements that led to it.
+    """A decision of DualOpt's decision engine: its time, and the measurements that led to it.
 
-    If the run ended before the decision, `made` is false.
+    `made` is false if the run ended before the engine decided.
     """
 
     made: bool
@@ -136,14 +136,14 @@ class Decision(msgspec.Struct, frozen=True):
     when_s: float
     accesses: int
     remote: int
-    loads: int  # remote accesses
+    loads: int  # the number of remote accesses that the engine observed
     remote_ratio: float
     block_utilisation: float
     hit_rate: float
 
 
 class LocalityRow(msgspec.Struct, frozen=True):
-    """A simulated run: a program, a number of GPUs, and a mechanism for remote loads."""
+    """A simulated run: a program, a number of GPUs, and a treatment of remote loads."""
 
     program: str
     sizes: str
@@ -151,28 +151,28 @@ class LocalityRow(msgspec.Struct, frozen=True):
     mechanism: str
     time_s: float
     cpu_s: float
-    speedup: float | None  # speedup over one GPU, if one GPU was run
-    over_direct: float | None  # speedup over direct on the same number of GPUs, if direct was run
+    speedup: float | None  # the speedup over one GPU; None if one GPU was not run
+    over_direct: float | None  # the speedup over `direct` on as many GPUs; None if it was not run
     loads: Loads
-    link_bytes: float  # bytes of all traffic between GPUs
-    remote_share: float  # the fraction of vector accesses that are remote
+    link_bytes: float  # the bytes of all traffic between GPUs
+    remote_share: float  # the fraction of the vector accesses that are remote
     used_of_line: float  # the fraction of a line that remote loads use
     hit_rate: float  # the L1 hit rate of remote loads
     locality: str
     published: str  # the program's class in DualOpt's Table 2
-    decisions: list[Decision]  # one decision of dualopt, any number of dualopt-adaptive
-    mgpusim: dict[str, float] | None  # the same run in MGPUSim
+    decisions: list[Decision]  # one decision with dualopt, any number with dualopt-adaptive
+    mgpusim: dict[str, float] | None  # the figures of the same run in MGPUSim
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A measured run: a program on a number of real GPUs. Remote loads are plain loads."""
+    """A measured run: a program on a number of real GPUs. Remote loads are plain loads there."""
 
     program: str
     sizes: str
     gpus: int
     time_s: list[float]  # seconds of each repeat
     median_s: float
-    speedup: float | None  # speedup over one GPU, if one GPU was measured
+    speedup: float | None  # the speedup over one GPU; None if one GPU was not measured
     max_error: float
 
 
@@ -180,7 +180,7 @@ class Locality(Head, frozen=True):
     """The content of the file of `interlace locality --json`."""
 
     machine: str
-    pages: str | None  # None: each array has a placement of its own
+    pages: str | None  # the placement of pages; None means that each array has its own placement
     blocks: str
     times: int
     rows: list[LocalityRow]
@@ -195,14 +195,14 @@ class Locality(Head, frozen=True):
         return self.times == 1 and own and self.blocks == "contiguous"
 
 
-# A case: a program, the number of GPUs, and a mechanism.
+# A case: a program, the number of GPUs, and a treatment of remote loads.
 Case = tuple[unified.Problem, int, str]
 
 
 def classify(
     remote_share: float, used: float, hits: float, thresholds: tuple[float, float, float]
 ) -> str:
-    """Return the class of a program according to the paper's flow chart."""
+    """Return the class of a program. The paper's flow chart defines the classes."""
     remote, block, hit = thresholds
     if remote_share < remote or remote_share == 0:
         return LOCAL
@@ -258,7 +258,7 @@ def _row(
 def _measure(
     node: CudaNode, problems: Sequence[unified.Problem], counts: Sequence[int], **placed: str
 ) -> list[MeasuredProgram]:
-    """Run all programs on each number of real GPUs, one at a time."""
+    """Run all programs on each number of real GPUs, one program at a time."""
     found: list[MeasuredProgram] = []
     with progress(f"programs on {node.machine_name}", len(problems) * len(counts)) as tick:
         for it in problems:
@@ -291,14 +291,14 @@ def run(
     times: int, pages: str | None, blocks: str,
     node: CudaNode | None, measured_counts: Sequence[int] | None,
 ) -> Locality:  # fmt: skip
-    """Run every program on every number of GPUs by every mechanism.
+    """Run every program on every number of GPUs with every treatment of remote loads.
 
-    The measured runs come first. `measured_counts` are numbers of real GPUs; None means one GPU and
-    all GPUs.
+    The measured runs come first. `measured_counts` are numbers of real GPUs. None means two
+    numbers: one GPU and all GPUs.
     """
     core = load_core()
     made = to_core(machine, core)
-    # One GPU has no remote loads.
+    # With one GPU there are no remote loads, so one treatment is enough.
     cases = [
         (it, count, how)
         for it in problems

@@ -13,17 +13,18 @@ from interlace.base.files import read_results
 from interlace.model.results import provenance
 
 FORMAT = 2  # the format version of files of measured rows
-WITHOUT_ORIGIN = 1  # the earlier format version, in which files name neither command nor commit
-LEAST, MOST = 1e-15, 1e15  # the bounds of any measured value
+WITHOUT_ORIGIN = 1  # the earlier format version; its files name neither command nor commit
+LEAST, MOST = 1e-15, 1e15  # any measured value is between these bounds
 
 
 class Origin(msgspec.Struct, kw_only=True):
     """The head of a file of measured rows: the machine, and how and when it was measured."""
 
     format: int
-    command: str | None = None  # None in files of the earlier format, as the next two
+    # `command`, `version` and `commit` are None in files of the earlier format.
+    command: str | None = None
     version: str | None = None
-    commit: str | None = None  # also None if the commit is not known
+    commit: str | None = None  # also None if git does not know it
     machine: str
     driver: str
     cuda: str
@@ -31,7 +32,7 @@ class Origin(msgspec.Struct, kw_only=True):
     method: str
 
     def described(self) -> dict[str, str]:
-        """Return what the head says, without the format version."""
+        """Return the fields that have a value, without the format version."""
         texts = {name: getattr(self, name) for name in Origin.__struct_fields__[1:]}
         return {name: text for name, text in texts.items() if text is not None}
 
@@ -43,7 +44,7 @@ def origin() -> dict[str, Any]:
 
 
 class MeasuredFile(Protocol):
-    """The fields that all files of measured rows have."""
+    """The fields that all kinds of files of measured rows have."""
 
     @property
     def format(self) -> int: ...
@@ -70,13 +71,14 @@ def read_measured_file(
     Args:
         path: The file.
         kind: The type of the file's content.
-        what: The name of its rows in messages.
+        what: The name of the rows in messages.
         known: The names that a row may have.
-        row_of: Returns a row's name, its value, and the word for the value in messages.
+        row_of: A function that returns the name of a row, its value, and the words for this value
+            in messages.
 
     Raises:
         UserError: The file is not a file of measured rows, or one of its rows is unknown, occurs
-            twice, or is not above 0.
+            twice, or has a value of 0 or less.
     """
     data = read_results(path, f"--measured {path}")
     try:

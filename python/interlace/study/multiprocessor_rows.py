@@ -1,7 +1,7 @@
 """The rows of a calibration that need only one GPU.
 
-They measure the GPU's multiprocessors, its caches and how it starts kernels. A row of the group
-ONE_PROPERTY measures one property, so keys of a machine file may be fitted to it.
+The rows measure the multiprocessors of the GPU, its caches, and how it starts kernels. A row of the
+group ONE_PROPERTY measures one property, so keys of a machine file may be fitted to this row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WARPS = (1, 2, 4, 8, 16)  # the numbers of warps in a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
 UNROLLED = (1, 2, 4)
 LOOPS = ("shared memory", "L1", "L2")
-LOAD_CHAINS = (  # where the data is, the path of the loads, and the size of the data
+LOAD_CHAINS = (  # where the data is, the path that the loads take, and the bytes of the data
     ("shared memory", "shared memory", 16 << 10),
     ("L1", "L1", 16 << 10),
     ("L2", "L2", MIB),
@@ -32,9 +32,9 @@ LOAD_CHAINS = (  # where the data is, the path of the loads, and the size of the
 )
 JUST_WRITTEN = (MIB, 16 * MIB)
 LINES = (1, 2, 4, 8, 16, 32)  # the number of lines that a load touches
-OFFSETS = (1, 16)  # a load of 128 bytes begins this many words after the start of a line
-INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the number of instructions in a small kernel
-KERNELS = (1, 8)  # the number of different small kernels, launched in turn
+OFFSETS = (1, 16)  # a load of 128 bytes begins this many words after the beginning of a line
+INSTRUCTIONS = (0, 50, 200, 500, 1000)  # the numbers of instructions in a small kernel
+KERNELS = (1, 8)  # the numbers of different small kernels, which are launched in turn
 EXCHANGED_SUMS = (0, 2)
 REGISTERS = (32, 64, 128)
 GATHERED = (16 * MIB, 256 * MIB)
@@ -42,7 +42,7 @@ SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
 READ_AGAIN = tuple(size * MIB for size in (20, 30, 40, 50, 60, 120))
 WRITTEN = tuple(size * MIB for size in (20, 40, 120))
 READ_FRESH = tuple(size * MIB for size in (20, 40))
-FFT_LENGTHS = (96, 192)  # no workload of the calibration has these sizes
+FFT_LENGTHS = (96, 192)  # no workload of the calibration uses these sizes
 
 
 def _a_sub_core(warps: int) -> str:
@@ -50,7 +50,7 @@ def _a_sub_core(warps: int) -> str:
 
 
 def _simulated(name: str, scale: float, *arguments: Any) -> Any:
-    """Return a function that calls the compiled module with a machine and these arguments."""
+    """Return a function that calls the compiled module with a C++ machine and these arguments."""
 
     def simulate(core: Any, machine: Any, _: Machine) -> float:
         return scale * float(getattr(core, f"simulate_{name}")(machine, *arguments))
@@ -88,7 +88,7 @@ def _operations() -> list[Definition]:
         )
         for kind in CHAINS
         for warps in WARPS
-        # A barrier joins the warps of one block, and a block has at most 8 warps in a sub-core.
+        # A barrier joins the warps of one block, and one block has at most 8 warps per sub-core.
         if not (kind == "barrier" and warps == MANY_WARPS)
     ]  # fmt: skip
     return [busy, *chains]
@@ -217,5 +217,5 @@ def _library() -> list[Definition]:
 
 
 def multiprocessor_rows() -> list[Definition]:
-    """Return the rows, family by family."""
+    """Return the rows that need only one GPU, family by family."""
     return [*_operations(), *_loads(), *_kernel_starts(), *_caches(), *_library()]

@@ -1,10 +1,10 @@
 """The overlap microbenchmark (PROACT, sections IV-C and V-A).
 
-It measures how much of a transfer each mechanism hides if the transfer takes as long as the kernel
-that produces the data. A kernel on the first GPU computes a region, and several other GPUs (the
-peers) need the whole region. With bulk copies, the kernel runs for half of the time and the links
-are busy for the other half. So the speedup over bulk copies cannot exceed 2. The limit is lower for
-a mechanism that cannot fill the links even without a kernel.
+The benchmark measures how much of a transfer each mechanism hides if the transfer takes as long as
+the kernel that produces the data. A kernel on the first GPU computes a region, and several other
+GPUs (the peers) need the whole region. With bulk copies, the kernel runs for half of the time, and
+the links are busy for the other half. So the speedup over bulk copies cannot exceed 2. The limit is
+lower for a mechanism that cannot fill the links even while no kernel computes.
 """
 
 from __future__ import annotations
@@ -36,52 +36,52 @@ from interlace.model.run import RunFailure, core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
 MOST_RATE_BYTES = (
-    GIB  # bytes of the transfer that measures the rate of a mechanism while no kernel computes
+    GIB  # the bytes of the transfer that measures a mechanism's rate while no kernel computes
 )
 FIRST_ROUNDS = 64
-CLOSE_ENOUGH = 0.02  # how close the kernel's time must be to the time of the transfer
+CLOSE_ENOUGH = 0.02  # the kernel's time may differ from the transfer's time by this fraction
 MOST_TUNING_RUNS = 8
 
 
 class OverlapRow(msgspec.Struct):
-    """The measurements of a configuration. `epoch_s` has the seconds of an epoch in each repeat."""
+    """The measurements of one configuration. `epoch_s` is the time of an epoch in each repeat."""
 
     peers: int
     mechanism: str
     config: dict[str, int | str]
-    # why the configuration is not possible; the other fields are then empty
+    # the reason why the configuration is not possible; all fields below are then empty
     reason: str | None = None
     epoch_s: list[float] = []
-    time_s: float | None = None  # the median
-    speedup: float | None = None  # speedup over bulk-copy
-    rate_bytes: int | None = None  # bytes that each peer received in an epoch without computation
+    time_s: float | None = None  # the median of `epoch_s`
+    speedup: float | None = None  # the speedup over bulk-copy
+    rate_bytes: int | None = None  # the bytes that each peer got per epoch without computation
     rate_epoch_s: list[float] = []
     gb_per_s: float | None = None  # the rate to all peers together
-    limit: float | None = None  # the limit of the speedup; None for bulk-copy, which hides nothing
+    limit: float | None = None  # the largest possible speedup; None for bulk-copy
     of_limit: float | None = None
     best: bool = (
-        False  # whether this configuration is the fastest of its mechanism; false for bulk-copy
+        False  # whether this is the fastest configuration of its mechanism; false for bulk-copy
     )
-    # Only for the best configuration that tracks chunks: the fraction of time that tracking adds in
-    # a run without transfers.
+    # The fraction of the time that tracking adds to a run without transfers. Only the best
+    # configuration of a mechanism that tracks chunks has this figure.
     tracking: float | None = None
-    # seconds of an epoch without transfers, for this configuration and bulk-copy
+    # the time of an epoch without transfers in each repeat, of this configuration or of bulk-copy
     untransferred_epoch_s: list[float] = []
     remarks: list[str] = []
 
 
 class Balance(msgspec.Struct):
-    """The calibration of the kernel: the kernel takes as long as the transfer to these peers."""
+    """How the kernel was calibrated: it takes as long as the transfer to these peers."""
 
     peers: int
-    rounds: int  # rounds of computation
-    transfer_s: float  # time of the bulk copy
-    compute_s: float  # time of the kernel alone
-    spread: float  # the second measurement of bulk-copy minus the first, over the first
-    copied_epoch_s: list[float]  # bulk-copy of a kernel that does not compute
-    stored_epoch_s: list[float]  # the kernel alone if it does not compute
+    rounds: int  # the number of rounds of computation in the kernel
+    transfer_s: float  # the time of the bulk copy
+    compute_s: float  # the time of the kernel alone
+    spread: float  # the last time of bulk-copy divided by its first time, minus 1
+    copied_epoch_s: list[float]  # the time of bulk-copy with a kernel that does not compute
+    stored_epoch_s: list[float]  # the time of a kernel alone that does not compute
     compute_epoch_s: list[float]
-    bulk_epoch_s: list[list[float]]  # bulk-copy, measured at the start and again at the end
+    bulk_epoch_s: list[list[float]]  # the time of bulk-copy at the start, and again at the end
 
 
 class OverlapResults(BenchmarkFile):
@@ -104,12 +104,12 @@ class Epochs:
 
     @property
     def time_s(self) -> float:
-        """Return the median time."""
+        """Return the median time of an epoch."""
         return statistics.median(self.epoch_s)
 
 
 class Overlap:
-    """The benchmark on the GPUs of this computer."""
+    """The benchmark, on the GPUs of this computer."""
 
     def __init__(self, cuda: Any, size: int, epochs: int, warmup: int, repeats: int) -> None:
         self.cuda = cuda
@@ -125,7 +125,7 @@ class Overlap:
     ) -> tuple[Balance, list[OverlapRow]]:
         """Measure every configuration with these peers. The baseline, bulk-copy, comes first.
 
-        Calls `tick` as often as `steps` says.
+        Calls `tick` as many times as `steps` returns.
         """
         balance = self.balance(peers)
         tick()
@@ -157,7 +157,7 @@ class Overlap:
         return balance, rows
 
     def _add_tracking(self, balance: Balance, rows: Sequence[OverlapRow]) -> None:
-        """Add the overhead of tracking readiness without transfers (PROACT, section V-C)."""
+        """Add the time that tracking readiness takes without transfers (PROACT, section V-C)."""
         best = [row for row in rows if row.best and row.mechanism in TRACKED]
         if not best:
             return
@@ -171,12 +171,12 @@ class Overlap:
             row.tracking = found.time_s / alone.time_s - 1
 
     def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
-        """Return the speedup of a configuration over bulk-copy. bulk-copy runs just before it."""
+        """Return the speedup of a configuration over bulk-copy, which is measured just before."""
         copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
         return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
 
     def steps(self, mechanisms: Sequence[str], tuning: Tuning) -> int:
-        """Return how often a measurement calls `tick`."""
+        """Return how many times a measurement calls `tick`."""
         return 4 + len(_configs(mechanisms, tuning, self.size))
 
     def _run(
@@ -212,7 +212,7 @@ class Overlap:
         return self._run(peers, BASELINE, Config(), rounds, deliver=False)
 
     def balance(self, peers: int) -> Balance:
-        """Find the rounds that make the kernel take as long as the bulk copy to these peers."""
+        """Find the number of rounds with which the kernel takes as long as the bulk copy."""
         copied = self._run(peers, BASELINE, Config(), 0)
         stored = self._kernel(peers, 0)
         transfer_s = copied.time_s - stored.time_s
@@ -221,9 +221,9 @@ class Overlap:
                 f"the copies of {size_text(self.size)} to {peers_text(peers)} are too short to be "
                 "measured; give more --bytes"
             )
-        # With few rounds, the kernel's time is the time of its accesses to memory. With many
-        # rounds, its time is proportional to the number of rounds, and one correction is exact.
-        # Otherwise, each correction brings the kernel's time closer to the target.
+        # With few rounds, the kernel's time is the time of its memory accesses. With many rounds,
+        # the time is proportional to the number of rounds, and one correction is exact. In between,
+        # each correction brings the kernel's time closer to the target.
         tried: dict[int, Epochs] = {}
         rounds = FIRST_ROUNDS
         while rounds not in tried and len(tried) < MOST_TUNING_RUNS:
@@ -267,8 +267,8 @@ class Overlap:
     def _add_rate(self, row: OverlapRow, config: Config) -> None:
         """Add the rate at which the mechanism transfers while no kernel computes.
 
-        The transfer is so large that its start and end do not matter. A mechanism may refuse so
-        many bytes even if it accepts fewer.
+        The transfer is so large that the time of its start and end does not matter. A mechanism may
+        refuse to transfer so many bytes.
         """
         for size in (max(self.size, min(4 * self.size, MOST_RATE_BYTES)), self.size):
             with contextlib.suppress(UserError):
@@ -279,7 +279,7 @@ class Overlap:
 
 
 def peers_text(count: int) -> str:
-    """Return a number of peers in words."""
+    """Return a number of peers in words, such as "2 peers"."""
     return f"{count} peer{'s' if count > 1 else ''}"
 
 

@@ -1,9 +1,9 @@
 """Measures cycles of parked memory.
 
-It compares `interlace` with a replica of vLLM's sleep mode and with torch_memory_saver. The tensors
-belong to a transformer of 8 billion parameters (interlace.study.load_model). As many copies of the
-model are made as fit. Each method runs in its own process, because the first cycle of a process
-page-locks memory. The command of such a process is
+The benchmark compares `interlace` with a replica of vLLM's sleep mode and with torch_memory_saver.
+The tensors are those of a transformer with 8 billion parameters (interlace.study.load_model), in as
+many copies as fit. Each method runs in a process of its own, because the first cycle of a process
+page-locks memory. The command of this process is
 `python -m interlace.study.park_bench METHOD BYTES REPEATS`.
 """
 
@@ -38,17 +38,14 @@ CUMEM, SAVER = "cumem", "torch_memory_saver"
 METHODS = (OWN, PREPARED, TO_GPU, CUMEM, SAVER)
 POOL = "interlace bench park"
 GPU, OTHER_GPU = 0, 1
-LEAST_BYTES = 64 * MIB  # no further copy of the model is added if fewer bytes are left
+LEAST_BYTES = 64 * MIB  # if fewer bytes are left, no further copy of the model is added
 LINK_BYTES = GIB
 LINK_REPEATS = 5
 DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Import the module only when it is needed.
-
-    It loads NumPy, which the help text does not need.
-    """
+    """Import `interlace.runtime.parking`. It loads NumPy, which the help text does not need."""
     from interlace.runtime import parking
 
     return parking
@@ -57,13 +54,13 @@ def _parking() -> Any:
 class ParkRow(msgspec.Struct):
     """The measurements of a method.
 
-    A time begins at the call and ends when all bytes have arrived.
+    A time begins with the call and ends when all bytes have arrived.
     """
 
     method: str
     bytes: int
     allocations: int
-    first_park_s: float  # the first park of the process, which page-locks host memory
+    first_park_s: float  # the first park of the process, which also page-locks host memory
     first_resume_s: float
     park_s: list[float]
     resume_s: list[float]
@@ -71,8 +68,8 @@ class ParkRow(msgspec.Struct):
     park_gb_per_s: float  # the rate that follows from the median time
     resume_gb_per_s: float
     freed_bytes: (
-        # the GPU's free memory while the tensors are parked, minus its free memory before the
-        # tensors
+        # the GPU's free memory while the tensors are parked, minus the free memory before the
+        # tensors were made
         int
     )
     wrong: int  # the number of tensors with wrong bytes
@@ -86,19 +83,19 @@ class ParkResults(BenchmarkFile):
 
     torch: str  # the version of PyTorch
     versions: dict[str, str]  # the versions of the other libraries
-    left_out: dict[str, str]  # method -> reason
+    left_out: dict[str, str]  # maps a method to the reason why it was not measured
     bytes: int
     tensors: int
     repeats: int
-    link_to_host_gb_per_s: float  # the rate of one copy from or to page-locked memory
+    link_to_host_gb_per_s: float  # the rate of one copy to page-locked host memory
     link_to_gpu_gb_per_s: float
     rows: list[ParkRow]
 
 
 def sizes(most: int) -> list[int]:
-    """Return the sizes of the tensors.
+    """Return the sizes of the tensors, with at most `most` bytes in all.
 
-    Add models, each as large as fits, until little memory is left.
+    Add models, each as large as fits, until fewer than LEAST_BYTES bytes are left.
     """
     found: list[int] = []
     while most >= LEAST_BYTES or not found:
@@ -141,7 +138,7 @@ class _Prepared(_Interlace):
 
 
 class _ToGpu(_Interlace):
-    """The contents go to the memory of another GPU."""
+    """Moves the contents to the memory of another GPU."""
 
     def park(self) -> None:
         _parking().park(POOL, f"gpu:{OTHER_GPU}")
@@ -196,7 +193,7 @@ class _Access(ctypes.Structure):
 
 
 class _OnAddress:
-    """Memory at an address, in the form that torch.as_tensor takes."""
+    """Memory at an address, as an object that torch.as_tensor accepts."""
 
     def __init__(self, address: int, size: int) -> None:
         self.__cuda_array_interface__ = {
@@ -210,14 +207,14 @@ class _OnAddress:
 class _Cumem:
     """A replica of vLLM's CuMemAllocator that sleeps and wakes as the original does.
 
-    To sleep, it makes a page-locked tensor for each allocation, copies with a call that waits,
-    unmaps the memory and releases it. To wake up, it makes and maps the memory again and copies
-    back with the same call.
+    To sleep, the replica makes a page-locked tensor for each allocation, copies with a call that
+    waits, unmaps the memory and releases it. To wake up, the replica makes and maps the memory
+    again, and copies the contents back with the same call.
     """
 
     GRANULE = 2 * MIB
-    # PyTorch's caching allocator puts tensors below the first size into segments of the second
-    # size.
+    # For tensors below the first size, PyTorch's caching allocator allocates segments of the second
+    # size, which the tensors share.
     TOGETHER = ((MIB, 2 * MIB), (10 * MIB, 20 * MIB))
     ALIGNMENT = 512
 
@@ -230,7 +227,7 @@ class _Cumem:
         self._segments: list[tuple[int, int]] = []
         self._open: dict[
             int, tuple[int, int]
-        ] = {}  # From a segment size to the next free address and the bytes that are left.
+        ] = {}  # maps the size of a segment to the next free address and the free bytes
         self._handles: dict[int, int] = {}
         self._backups: dict[int, Any] = {}
 
@@ -319,7 +316,7 @@ def _random(torch: Any, tensor: Any, seed: int) -> Any:
 
 
 def _link(torch: Any) -> tuple[float, float]:
-    """Return the GB/s of one copy to the host and of one copy to the GPU."""
+    """Return the rate of one copy to the host and the rate of one copy to the GPU, in GB/s."""
     host = torch.empty(LINK_BYTES, dtype=torch.uint8, pin_memory=True)
     gpu = torch.empty(LINK_BYTES, dtype=torch.uint8, device=f"cuda:{GPU}")
     best = []
@@ -336,7 +333,7 @@ def _link(torch: Any) -> tuple[float, float]:
 
 
 def measure(method: str, most: int, repeats: int) -> dict[str, Any]:
-    """Return the row of a method, and the bandwidth of the link."""
+    """Return the measurements of a method, and the rates of the link."""
     torch: Any = importlib.import_module("torch")
     how = _HOW[method](torch)
     of = sizes(most)
@@ -420,7 +417,7 @@ def _versions(methods: list[str], left_out: dict[str, str]) -> dict[str, str]:
 
 
 def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -> ParkResults:
-    """Measure the methods, each in a process of its own. End after `limit` seconds."""
+    """Measure the methods, each in a process of its own. Stop after `limit` seconds."""
     began = time.monotonic()
     if find_spec("torch") is None:
         raise UserError("bench park needs PyTorch; install torch")

@@ -24,7 +24,7 @@ MOST_MESSAGES = 1024
 
 
 class Message(NamedTuple):
-    """A message of some bytes from one memory to another. Both memories are given by name."""
+    """A message of `size` bytes from one memory to another. Names identify the memories."""
 
     start: str
     end: str
@@ -32,14 +32,14 @@ class Message(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A plan of the extension module, with the inputs of the plan."""
+    """A plan of the compiled module, and the inputs from which the plan was made."""
 
     machine: Machine
     messages: list[Message]
     options: dict[str, Any]
     plan: Any
     path_names: list[str]
-    # from an executor to the simulated seconds of the plan
+    # maps an executor to the simulated time of the plan in seconds
     simulated: dict[str, float] | None = None
 
 
@@ -71,7 +71,7 @@ def check_asked(
     ring: str | None,
     all_to_all: str | None,
 ) -> None:
-    """Raise UserError if the command line has no message. The machine does not matter here."""
+    """Raise UserError if the command line names no message. The machine is not needed here."""
     if single[0] is None and not written and ring is None and all_to_all is None:
         raise UserError(
             "plan needs a message; give gpu0 gpu1 256M, --message SRC:DST:SIZE, --ring SIZE or "
@@ -90,7 +90,7 @@ def messages_of(
     ring: str | None,
     all_to_all: str | None,
 ) -> list[Message]:
-    """Return the messages of the command line, in the same order."""
+    """Return the messages that the command line names, in the same order."""
     found: list[Message] = []
 
     def add(start: str, end: str, size: int) -> None:
@@ -121,7 +121,7 @@ def messages_of(
         for a, b in pairs:
             add(a, b, options.byte_count(option, each))
     if len(found) > MOST_MESSAGES:
-        raise UserError(f"there are {len(found)} messages; and a plan has at most {MOST_MESSAGES}")
+        raise UserError(f"there are {len(found)} messages; a plan has at most {MOST_MESSAGES}")
     for message in found:
         if message.start == message.end:
             raise UserError(
@@ -131,8 +131,9 @@ def messages_of(
 
 
 def _allowed(machine: Machine, text: str | None) -> tuple[bool, list[str] | None]:
-    """Return whether the direct path is allowed, and the allowed staging places (None: all
-    places).
+    """Return whether the direct path is allowed, and which staging places are allowed.
+
+    None means that all staging places are allowed.
     """
     if text is None:
         return True, None
@@ -165,7 +166,7 @@ def make(
     staging_bytes: int | None = None,
     traffic: Sequence[str] = (),
 ) -> Planned:
-    """Make a plan. Raise UserError if the request makes no sense on the machine."""
+    """Make a plan. Raise UserError if the machine cannot do what the arguments ask."""
     core = load_core()
     direct, staging = _allowed(machine, paths)
     busy = _traffic(machine, traffic)
@@ -189,7 +190,7 @@ def make(
 
 
 def simulate(planned: Planned) -> Planned:
-    """Return the plan with its simulated times on its machine."""
+    """Return the plan with its simulated times on the plan's machine."""
     core = load_core()
     described = to_core(planned.machine, core)
     with core_errors():
@@ -205,7 +206,7 @@ def simulate(planned: Planned) -> Planned:
 
 
 def to_json(planned: Planned) -> dict[str, Any]:
-    """Return the plan as data, with every copy."""
+    """Return the plan, with every copy, as data for JSON."""
     plan = planned.plan
     machine = msgspec.to_builtins(planned.machine)
     del machine["sources"]

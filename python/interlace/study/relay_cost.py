@@ -1,4 +1,4 @@
-"""Measures what a relayed copy costs the GPUs that relay it."""
+"""Measures how much relayed copies slow down the GPUs that relay them."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
 RECEIVER = 0  # the GPU that receives the messages
-WINDOW_S = 0.1  # seconds for which each repeat measures each figure
+WINDOW_S = 0.1  # in each repeat, each figure is measured for this many seconds
 LEAST_GPUS = 3
 
 
 class Kernel(msgspec.Struct):
-    """The kernel that runs on a GPU, with the rate of its reads and writes in each repeat."""
+    """The kernel on one GPU. Each list has the rate of its reads and writes in each repeat."""
 
     gpu: int
     relays: bool  # whether this GPU may relay messages
     alone_bytes_per_s: list[float]
-    beside_bytes_per_s: list[float]  # the rate while messages run back to back
-    slowdown_percent: float  # how much longer the same work takes, from the median times
+    beside_bytes_per_s: list[float]  # the rate while messages follow each other without a gap
+    slowdown_percent: float  # how much longer the kernel's work takes, from the median rates
 
 
 class RelayRow(msgspec.Struct):
-    """The measurements for one message size. Each repeat has the time of one message."""
+    """The measurements for one message size. Each list has the time of a message in each repeat."""
 
     bytes: int
-    relayed: bool  # whether a message took several paths
+    relayed: bool  # whether a message took more than one path
     message_alone_s: list[float]
-    message_beside_s: list[float]  # the times while the kernels run
+    message_beside_s: list[float]  # the time of a message while the kernels run
     slowdown_percent: float
     wrong: int  # the number of wrong bytes
     kernels: list[Kernel]
 
 
 class RelayResults(BenchmarkFile):
-    """A file of results."""
+    """The content of a results file of `interlace bench copy --beside-kernels`."""
 
     warmup: int
     repeats: int
@@ -53,16 +53,14 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """Return by how many percent the median time beside other work exceeds the median time
-    alone.
-    """
+    """Return by how many percent the median of `beside` exceeds the median of `alone`."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 
 def row_of(
     size: int, gpus: Sequence[int], relays: Sequence[int], found: dict[str, Any]
 ) -> RelayRow:
-    """Return the row of one measurement."""
+    """Return the row of one message size."""
     kernels = []
     for gpu, alone, beside in zip(
         gpus, found["alone_bytes_per_s"], found["beside_bytes_per_s"], strict=True

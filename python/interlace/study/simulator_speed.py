@@ -1,13 +1,13 @@
-"""The speed of the simulator on one core or on several cores.
+"""Measures the speed of the simulator on one core or on several cores.
 
 Each workload runs on four GPUs with plain peer stores, which is the mechanism with the most remote
-transactions. Each run has its own process, and no two runs overlap. CPU seconds are those of all
-threads of the simulation. They include the computation of the kernels' results. They do not include
-the time for reading or generating the data. The fastest of several runs counts, because other work
+transactions. Each run has its own process, and no two runs overlap. CPU seconds are the sum over
+all threads of the simulation. They include the computation of the kernels' results, but not the
+time for reading or generating the data. The fastest of several runs counts, because other work
 on the machine can only slow runs down.
 
-Few of the workloads' accesses are remote. A microbenchmark therefore measures remote transactions
-alone. On four GPUs, each lane stores 4 bytes to all other GPUs. The addresses of consecutive stores
+Few accesses of these workloads are remote. A microbenchmark therefore measures remote transactions
+alone: on four GPUs, each lane stores 4 bytes to all other GPUs. The addresses of consecutive stores
 are not adjacent, so nearly every store is a packet of its own.
 """
 
@@ -33,25 +33,25 @@ from interlace.model.run import Case, Outcome, core_errors
 from interlace.nodes.nodes import in_processes
 from interlace.workloads import Workload
 
-FORMAT = 1  # version of the file of results
+FORMAT = 1  # the format version of results files
 MACHINE = "4x-gv100-pcie4"
 CASE = Case(4, INLINE)
-LONG = "pagerank"  # the workload that also makes the long run
+LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
 STORED = 64 * KIB  # elements of each GPU in the microbenchmark
 STORED_BYTES = 4  # bytes of an element
 STORE_RUNS = 2  # epochs of the microbenchmark; the first epoch warms up caches
 
 
-# From a name to the function that loads the workload. The process that runs the workload calls it.
+# Maps a name to a function that loads the workload. The process that runs the workload calls it.
 Workloads = Mapping[str, Callable[[], Workload]]
 
 
 class SpeedRow(msgspec.Struct):
     """The figures of a workload.
 
-    The run with the fewest seconds counts. With one thread, the run with the fewest CPU seconds
-    counts.
+    The figures are those of the fastest run. With one thread, the fastest run is the run with the
+    fewest CPU seconds.
     """
 
     workload: str
@@ -61,7 +61,7 @@ class SpeedRow(msgspec.Struct):
     remote_transactions: int  # packets that carry kernels' accesses to other GPUs
     cpu_s: float
     seconds: float
-    accesses_per_s: float  # accesses in a CPU second
+    accesses_per_s: float  # accesses per CPU second
     remote_transactions_per_s: float
     peak_rss_mb: float  # the peak memory of the row's process; 1 MB is 1e6 bytes
 
@@ -69,7 +69,7 @@ class SpeedRow(msgspec.Struct):
 class StoresAlone(msgspec.Struct):
     """The figures of the microbenchmark, which only stores to other GPUs.
 
-    The run with the fewest CPU seconds counts.
+    The figures are those of the run with the fewest CPU seconds.
     """
 
     gpus: int
@@ -81,18 +81,18 @@ class StoresAlone(msgspec.Struct):
 
 
 class SpeedResults(BenchmarkHead):
-    """A file of results."""
+    """The content of a results file of `interlace bench simulator`."""
 
     machine: str
     gpus: int
     mechanism: str
     repeats: int
-    threads: int  # of a simulation
-    accesses_per_s: float  # geometric means of the rows
+    threads: int  # the threads of each simulation
+    accesses_per_s: float  # the geometric mean over the rows
     remote_transactions_per_s: float
     rows: list[SpeedRow]
     stores: StoresAlone
-    long: SpeedRow | None  # the run that has at least LONG_ACCESSES accesses
+    long: SpeedRow | None  # the run with at least LONG_ACCESSES accesses, if it was requested
 
 
 def _run(
@@ -112,7 +112,7 @@ def _run(
         if best is None or faster:
             best, seconds = found, took
     assert best is not None
-    if best.accesses < least_accesses:  # every iteration makes the same number of accesses
+    if best.accesses < least_accesses:  # every iteration has the same number of accesses
         workload.iterations = -(-least_accesses * best.iterations // best.accesses) + 1
         began = time.perf_counter()
         best = workload.simulate(core, machine, CASE, threads=threads)
@@ -150,7 +150,7 @@ def _store(repeats: int) -> StoresAlone:
 
 
 def steps(workloads: Workloads, *, long: bool) -> int:
-    """Return how often `measure` calls `tick`."""
+    """Return how many times `measure` calls `tick`."""
     return len(workloads) + 1 + long
 
 

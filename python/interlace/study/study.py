@@ -1,8 +1,8 @@
 """A study compares mechanisms and numbers of GPUs for one workload on one machine.
 
-Each row stands for a mechanism on a number of GPUs. The study verifies the result before it makes
-the row. Each simulated run has its own process. Measured runs follow each other and have the
-machine to themselves.
+Each row stands for one mechanism on one number of GPUs. The study verifies each result before it
+makes the row. Each simulated run has its own process. Measured runs run one after another, without
+other runs at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from interlace.workloads import Inputs, Workload
 if TYPE_CHECKING:
     from interlace.tuning.profiles import Profile, Use
 
-TUNED = "tuned"  # in place of a mechanism's name: the mechanism that the profile picked
+TUNED = "tuned"  # the user's name for the mechanism that the profile picked
 MAX_DEVICES = 16
 SHARED_NOTE = (
     "Shared GPU: all devices share one GPU, so their times say nothing about several GPUs. Rates "
@@ -38,7 +38,7 @@ SHARED_NOTE = (
 
 
 def default_gpus(count: int) -> list[int]:
-    """Return the default numbers of GPUs: 1, 2, 4 and so on, and all."""
+    """Return the default numbers of GPUs: 1, 2, 4 and so on, and the number of all GPUs."""
     return sorted({1 << n for n in range(count.bit_length())} | {count})
 
 
@@ -107,9 +107,7 @@ def _planned(
     uses: Mapping[int, Use],
     by_hand: Mapping[str, bool],
 ) -> Plan:
-    """Return the runs. Mechanisms have their profiles' configurations unless options override
-    them.
-    """
+    """Return the runs. Mechanisms have their profile's configuration unless options override it."""
     besides = {}
     if TUNED in names:
         for gpus in counts:
@@ -218,7 +216,7 @@ class Asked(NamedTuple):
 
     @property
     def by_hand(self) -> dict[str, bool]:
-        """Return whether the command line names configurations of a mechanism."""
+        """Return, for each mechanism, whether the command line names its configurations."""
         said = {
             RANGES.name: self.ranges is not None,
             CHUNK_BYTES.name: self.chunks is not None,
@@ -232,7 +230,10 @@ class Asked(NamedTuple):
 
 
 def _moved(names: tuple[str, ...], workload: Workload, *, named: bool) -> tuple[str, ...]:
-    """Return the mechanisms that the workload can use. Raise UserError if the user named others."""
+    """Return the mechanisms that the workload can use.
+
+    Raise UserError if the user named a mechanism that it cannot use.
+    """
     reasons = {name: workload.refuses(name) for name in names}
     for name, reason in reasons.items():
         if named and reason is not None:
@@ -267,7 +268,7 @@ def conduct(
     plan = _planned(counts, names, tuning, uses, asked.by_hand)
     steps = len(plan.cases(node.runs, loaded.largest_part))
     if isinstance(node, CudaNode):
-        # the second run of bulk-copy, from which the bound is derived
+        # the runs of bulk-copy without transfers, from which the bound is derived
         steps += len(plan.bulk_copies())
         steps += 1 + len(plan.gpus)  # the runs that count wire bytes and work
     with progress(f"{chosen.name} on {node.machine_name}", steps) as tick:

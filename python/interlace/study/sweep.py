@@ -28,7 +28,7 @@ FORMAT = 1
 
 
 class SweepRow(msgspec.Struct, frozen=True):
-    """A run of a sweep. `speedup` is relative to one GPU at the same point."""
+    """A run of a sweep. `speedup` is the speedup over one GPU at the same point."""
 
     point: Point
     gpus: int
@@ -54,11 +54,11 @@ class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
     workload: str
     data: dict[str, Any]
     axes: list[dict[str, list[Any]]]
-    rows: list[SweepRow]  # sorted by point; the rows of a point have the order of a study
+    rows: list[SweepRow]  # sorted by point; within a point, in the order of a study
 
 
 class _Work:
-    """All runs of a sweep. It also knows which of them are the same run."""
+    """All runs of a sweep. Rows that need the same run share it."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self.space, self.workload = space, workload
@@ -77,13 +77,13 @@ class _Work:
         ]
 
     def forget_wrong(self, known: dict[str, Run]) -> None:
-        """Forget runs that a sweep never keeps. They exist if a person has edited the file."""
+        """Remove runs that no sweep can have written, such as runs that a person has edited."""
         for key in known.keys() & set(itertools.chain.from_iterable(self.keys)):
             if not self.workload.accepts(known[key].max_error, known[key].iterations):
                 del known[key]
 
     def missing(self, known: Mapping[str, Run]) -> dict[str, Job]:
-        """Return the runs that remain to be made, by key."""
+        """Return the runs that are not yet known, by key."""
         points = map(at_point, self.space.points())
         return {
             key: Job(machine, case, point)
@@ -93,7 +93,7 @@ class _Work:
         }
 
     def rows(self, known: Mapping[str, Run]) -> list[SweepRow]:
-        """Return all rows that can be made from known runs."""
+        """Return all rows whose runs are known."""
         return [
             row
             for point, keys in zip(self.space.points(), self.keys, strict=True)
@@ -148,7 +148,7 @@ def run_missing(
     outcomes: Iterator[tuple[int, Outcome]],
     tick: Callable[[], None],
 ) -> None:
-    """Make the missing runs. Verify each outcome and add it to the file as soon as it arrives."""
+    """Make the missing runs. Verify each outcome when it arrives, and add it to the file."""
     keys = list(missing)
     for index, outcome in outcomes:
         with named(missing[keys[index]]):
@@ -172,7 +172,10 @@ def run_missing(
 def run_sweep(
     space: DesignSpace, runs: Path, jobs: int, scheduler: str | None, say: Callable[[str], None]
 ) -> SweepResult:
-    """Make the runs that the file lacks, here or on a cluster. `say` receives remarks."""
+    """Make the runs that the file does not have, on this computer or on a cluster.
+
+    `say` receives remarks.
+    """
     workload = WORKLOADS[space.workload].load(space.inputs, None)
     with opened(runs) as kept:
         return _run(space, workload, kept, jobs, scheduler, say)

@@ -1,7 +1,8 @@
 """The file that keeps the runs of a sweep.
 
-Each run is one JSON object on one line, which one write appends. A hash of all inputs identifies
-the run. A stopped sweep can therefore resume, and a changed sweep makes only the runs that changed.
+Each run is one JSON object on one line of the file. One write appends the line. A hash of all
+inputs identifies the run. A stopped sweep can therefore resume, and a changed sweep makes only the
+runs that are new.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from interlace.model.results import WireRow
 from interlace.model.run import Case
 
 KIND = "interlace sweep run"
-BEGINNING = f'{{"kind":"{KIND}"'.encode()  # every line begins like this
+BEGINNING = f'{{"kind":"{KIND}"'.encode()  # the first bytes of every line
 
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -46,9 +47,7 @@ class Run(msgspec.Struct, frozen=True):
 
 
 def _line(run: Run) -> bytes:
-    """Return the line of a run. Its last key, `sum`, is a checksum of everything before this
-    key.
-    """
+    """Return the line of a run. Its last key, `sum`, is a checksum of all bytes before that key."""
     body = msgspec.json.encode(run)[:-1]
     return body + _ending(body) + b"\n"
 
@@ -75,8 +74,8 @@ def _run_of(line: bytes) -> Run | None:
 def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any], case: Case) -> str:
     """Return the hash of everything that the figures of a run depend on.
 
-    `build` is the hash of the compiled simulator. `inputs` has the hash of a data file instead of
-    its name. The machine's title and comments do not change the key.
+    `build` is the hash of the compiled simulator. In `inputs`, the hash of a data file stands in
+    place of the file's name. The title and the comments of the machine do not change the key.
     """
     described = msgspec.to_builtins(machine)
     for key in ("name", "title", "sources"):
@@ -95,13 +94,13 @@ def run_key(build: str, machine: Machine, workload: str, inputs: dict[str, Any],
 
 
 class SweepFile:
-    """The open file of runs. Only one process writes it at a time."""
+    """The open file of runs. Only one process at a time writes to the file."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle = handle
         self.runs: dict[str, Run] = {}
-        self.note: str | None = None  # a remark about a damaged last line, which was removed
+        self.note: str | None = None  # a remark if a damaged last line was removed
 
     def add(self, run: Run) -> None:
         """Append a run in one write, and flush it to the disk."""
@@ -111,15 +110,15 @@ class SweepFile:
             os.fsync(self._handle)
         except OSError as error:
             raise _unwritable(self.path, error) from None
-        if written != len(line):  # the next start removes the partial line
+        if written != len(line):  # the disk is full; the next sweep removes the partial line
             raise UserError(f"{self.path} cannot be written: the disk is full")
         self.runs[run.key] = run
 
     def _read(self) -> None:
         """Read the runs. Raise UserError if the file is not a file of runs.
 
-        A line is on the disk before the next line begins, so a crash or a loss of power can damage
-        only the last line. A damaged last line is cut off, and its run is made again.
+        Each line is on the disk before the next line begins. So a crash or a loss of power can
+        damage only the last line. A damaged last line is removed, and its run is made again.
         """
         with self.path.open("rb") as file:
             data = file.read()
@@ -145,7 +144,7 @@ class SweepFile:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SweepFile]:
-    """Open a file of runs, or create it. Raise UserError if neither is possible."""
+    """Open a file of runs, or create it. Raise UserError if both are impossible."""
     new = not path.exists()
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -170,7 +169,7 @@ def opened(path: Path) -> Iterator[SweepFile]:
 
 
 def _lock(path: Path, handle: int) -> None:
-    """Lock the file. Raise UserError if another sweep uses it or the file has lost its name."""
+    """Lock the file. Raise UserError if another sweep uses it, or if its name was removed."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
@@ -178,7 +177,7 @@ def _lock(path: Path, handle: int) -> None:
     except (
         BlockingIOError,
         FileNotFoundError,
-    ):  # another sweep may have removed the file, as a sweep does if it made no run
+    ):  # another sweep can have removed the file: a sweep that made no run removes it
         pass
     except OSError as error:
         raise _unwritable(path, error) from None

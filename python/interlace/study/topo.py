@@ -1,7 +1,7 @@
 """Finds a machine and the routes between its devices.
 
-The machine is either described by a file, or it is this computer. This computer is discovered and
-measured.
+The machine is either described by a file, or it is this computer. In that case, the machine is
+discovered, and its links can be measured.
 """
 
 from __future__ import annotations
@@ -37,20 +37,18 @@ class Route(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """The content of a drawing of the topology: the machine, its routes and the notes of the
-    discovery.
-    """
+    """What a drawing of the topology shows: the machine, its routes, and remarks of discovery."""
 
     machine: Machine
     routes: dict[tuple[str, str], Route]
-    discovery: Any | None = None  # what discovery found, as a struct of the extension module
-    text: str = ""  # the path of the machine's file, if the machine is described
+    discovery: Any | None = None  # the findings of discovery, as a struct of the compiled module
+    text: str = ""  # the text of the machine's file, if the machine is described
 
 
 def cpp_header(machine: Machine, function: str, made_by: str) -> str:
     """Return a C++ header with a function that returns the machine.
 
-    `made_by` is the command that the header names as its origin.
+    `made_by` is the command that made the header. The header contains it as a comment.
     """
     core = load_core()
     text: str = core.machine_header(to_core(machine, core), function, made_by)
@@ -61,7 +59,7 @@ def cpp_header(machine: Machine, function: str, made_by: str) -> str:
 
 
 def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) -> str:
-    """Return the kind of a route in the words of `nvidia-smi topo -m`."""
+    """Return the kind of a route, with the words of `nvidia-smi topo -m`."""
     protocols = [machine.protocol[hop.link.protocol].kind for hop in hops]
     if all(kind.startswith("nvlink") for kind in protocols):
         return f"NV{min(hop.link.width for hop in hops)}"
@@ -72,7 +70,7 @@ def _word(machine: Machine, start: str, end: str, hops: Sequence[Connection]) ->
 
 
 def _routes(machine: Machine, core: Any) -> dict[tuple[str, str], Route]:
-    """Return the best route between each two devices (GPUs and host)."""
+    """Return the best route between any two devices (GPUs and the host)."""
     made = to_core(machine, core)
     links = connections(machine)
     gpus = gpu_names(machine)
@@ -109,7 +107,7 @@ def describe(name_or_path: str) -> Topology:
 def discover(command: str = "interlace topo") -> Topology:
     """Return the topology of this computer. Raise UserError if it has no usable GPU.
 
-    `command` is a command that takes a described machine instead. The error message names it.
+    The error message suggests `command`, with a described machine.
     """
     core = load_core()
     known = {name: load_machine(name) for name in shipped_machines()}
@@ -133,7 +131,7 @@ def discover(command: str = "interlace topo") -> Topology:
 
 
 def host_link_bytes_per_s() -> float | None:
-    """Return the rate of this computer's fastest link between the host and a GPU; None if
+    """Return the rate of the fastest link between this computer's host and a GPU, or None if it is
     unknown.
     """
     try:
@@ -145,7 +143,7 @@ def host_link_bytes_per_s() -> float | None:
 
 
 def _sources(found: Any, source: Machine | None) -> dict[str, str]:
-    """Return the comments of a discovered machine's file. They say where each figure comes from."""
+    """Return the comments of a discovered machine's file: where each figure comes from."""
     driver = f"NVIDIA driver {found.driver_version}" if found.driver_version else "the CUDA driver"
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (
@@ -189,7 +187,7 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
 
 
 def measure_links() -> list[dict[str, Any]]:
-    """Measure the rates of copy engines between each two devices."""
+    """Measure the rates at which copy engines copy between any two devices."""
     try:
         cuda = load_cuda()
     except UserError as error:
@@ -201,14 +199,14 @@ def measure_links() -> list[dict[str, Any]]:
 
 
 def device_name(name: Any) -> str:
-    """Return a device as measurements name it. `device` may be 0, "gpu0" or "host"."""
+    """Return the name of a device in measurements, such as gpu0, for 0, "gpu0" or "host"."""
     return f"gpu{name}" if isinstance(name, int) else str(name)
 
 
 def relation_of(topology: Topology, row: str, column: str) -> str:
-    """Return the word for a cell of the matrix.
+    """Return the word in a cell of the matrix.
 
-    If discovery found the machine, the driver gives the word for two GPUs.
+    For two GPUs of a discovered machine, the word comes from the driver.
     """
     if row == column:
         return "X"
@@ -230,7 +228,7 @@ def matrix_names(topology: Topology) -> list[str]:
 
 
 def to_json(topology: Topology, measured: Sequence[dict[str, Any]] | None) -> dict[str, Any]:
-    """Return the topology as data."""
+    """Return the topology as data for JSON."""
     machine = topology.machine
     found = topology.discovery
     description = msgspec.to_builtins(machine)

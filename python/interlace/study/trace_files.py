@@ -1,4 +1,4 @@
-"""Reads trace files of other tools. It finds their kind and yields their text in pieces."""
+"""Reads trace files of other tools: detects their format, and yields their text in pieces."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from interlace.study.address_map import Places
 
 ACCEL_SIM, NVBIT, MGPUSIM = "accel-sim", "nvbit", "mgpusim"
 FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
-COMPONENT = "L1VCache"  # the vector units of MGPUSim send their accesses to these components
+COMPONENT = "L1VCache"  # in MGPUSim, the vector units send their accesses to such components
 
 PIECE = 1 << 20
-# Compressed bytes are read in small pieces, so that an unpacked piece has a bounded size even if
-# the file is hostile.
+# Compressed bytes are read in small pieces, so that an unpacked piece has a limited size even if
+# the file was made to unpack to very many bytes.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
 LOOKED_AT = 1 << 16
@@ -48,7 +48,7 @@ def _unpacked_xz(file: Path, stream: Any) -> Iterator[bytes]:
         while packed := stream.read(PACKED_PIECE):
             while (
                 packed := packed.lstrip(b"\0") if between else packed
-            ):  # streams may have padding between them
+            ):  # there may be padding between streams
                 begun, between = True, False
                 if piece := unpacker.decompress(packed, PIECE):
                     yield piece
@@ -95,9 +95,7 @@ def beginning(file: Path) -> bytes:
 
 
 def kind_of(file: Path, asked: str | None) -> str:
-    """Return the format of another tool's file. The user requested the format, or it is
-    detected.
-    """
+    """Return the format of another tool's file: `asked`, or the format that its bytes show."""
     if asked is not None:
         if asked not in FORMATS:
             raise unknown("format", asked, FORMATS)
@@ -137,7 +135,7 @@ class Conversion:
             )
 
     def run(self, tick: Callable[[], None]) -> dict[str, Any]:
-        """Convert the whole trace and return its statistics. Calls `tick` for each piece."""
+        """Convert the whole trace, and return its statistics. Calls `tick` after each piece."""
         with core_errors():
             if self.kind != ACCEL_SIM:
                 self._feed(self.file, tick)
@@ -149,7 +147,7 @@ class Conversion:
             return found
 
     def lines(self) -> int:
-        """Return the number of lines read so far."""
+        """Return the number of lines that were read so far."""
         count: int = self.made.lines()
         return count
 

@@ -25,11 +25,11 @@ FORMAT = 1
 KINDS = ("load", "store", "atomic")
 ACTIONS = (*KINDS, "release", "compute", "shared", "shuffle", "wait", "barrier")
 UNITS = (32, 64, 128)  # bytes
-RUNS = tuple(1 << n for n in range(8))  # upper bounds of the classes of run sizes, in bytes
+RUNS = tuple(1 << n for n in range(8))  # the largest size in each class of sizes, in bytes
 
 
 class Foreign(NamedTuple):
-    """The options of the command line that concern another tool's file."""
+    """The options of the command line that are only for files of other tools."""
 
     map: Path | None
     gpus: str | None
@@ -37,7 +37,7 @@ class Foreign(NamedTuple):
     component: str | None
 
     def refuse(self, file: Path) -> None:
-        """Raise UserError if such an option was given for a trace of Interlace."""
+        """Raise UserError if one of these options was given for a trace of Interlace."""
         options = ("--map", "--gpus", "--format", "--component")
         for option, value in zip(options, self, strict=True):
             if value is not None:
@@ -54,7 +54,7 @@ def is_ours(core: Any, file: Path) -> bool:
 
 
 def _places(kind: str, said: Foreign) -> Places:
-    """Return the owners of a trace's memory."""
+    """Return the owner of each address of a trace."""
     count = whole("--gpus", said.gpus, 1)
     if count is not None and count > MAX_GPUS:
         raise UserError(f"--gpus {count}: give 1 to {MAX_GPUS}")
@@ -81,9 +81,7 @@ def _places(kind: str, said: Foreign) -> Places:
 
 @contextmanager
 def _written_by_core(out: Path) -> Iterator[Path]:
-    """Yield the path of a partial file that the compiled module writes. Errors name `out`
-    instead.
-    """
+    """Yield the path of a partial file for the compiled module. Errors name `out` instead of it."""
     with whole_file(out) as descriptor:
         part = Path(f"/proc/self/fd/{descriptor}")
         try:
@@ -169,8 +167,9 @@ def summary(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def statistics(core: Any, file: Path, said: Foreign) -> dict[str, Any]:
-    """Return the statistics of a trace, of Interlace or of another tool, from the compiled
-    module.
+    """Return the statistics of a trace from the compiled module.
+
+    The trace is a trace of Interlace or of another tool.
     """
     if not is_ours(core, file):
         found, _, _ = convert_foreign(core, file, said, None)
@@ -205,7 +204,10 @@ def replayed(core: Any, file: Path, machine: Machine, mechanism: str) -> dict[st
 
 
 def recorded(core: Any, workload: Workload, machine: Machine, case: Case, out: Path) -> Outcome:
-    """Run a workload and write the accesses of its warps. The file appears after verification."""
+    """Run a workload, and write the accesses of its warps to a file.
+
+    The file appears only after the result has been verified.
+    """
     with _written_by_core(out) as part:
         found = workload.simulate(core, to_core(machine, core), case, part)
         workload.verify(found)

@@ -1,8 +1,8 @@
 """Measures random updates of tables in GPU memory and in host memory, by several methods.
 
 The updates are those of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two methods
-apply the same stream, one after the other. The second method therefore undoes the updates of the
-first. If the table then has its first content again, both methods are correct.
+apply the same stream one after the other, so the second method undoes the updates of the first. If
+the table then has its first content again, both methods are correct.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from interlace.model.results import BenchmarkFile
 from interlace.model.run import core_errors
 from interlace.nodes.nodes import CudaNode, measured_by
 
-ELEMENT = 8  # bytes
+ELEMENT = 8  # the bytes of an element
 LEAST_TABLE, MOST_TABLE = 1 << 20, 1 << 40
-LINK_UPDATES = 1 << 24  # stores and atomics over the link are slow, so they make fewer updates
+LINK_UPDATES = 1 << 24  # the number of updates over the link; they are slow, so there are fewer
 
 
 class UpdatesRow(msgspec.Struct):
@@ -30,25 +30,25 @@ class UpdatesRow(msgspec.Struct):
 
     table_bytes: int
     updates: int
-    plain_s: list[float]  # seconds of each repeat by plain atomics
+    plain_s: list[float]  # the time of plain atomics in each repeat, in seconds
     binned_s: list[float]
-    plain_per_s: float  # from the median time
+    plain_per_s: float  # from the median of `plain_s`
     binned_per_s: float
     speedup: float
-    # bins of one pass; 0 means that plain atomics serve the table, because they are faster
+    # the number of bins in a pass; 0 means that plain atomics are faster and were used instead
     bins: int
-    windows_a_bin: int  # 1 means that there is one level of bins
-    window_bytes: int  # bytes of the table that a thread block combines in shared memory
-    passes: int  # passes over the updates of a round
+    windows_a_bin: int  # 1 means that bins have one level
+    window_bytes: int  # the bytes of the table that a thread block combines in shared memory
+    passes: int  # the number of passes over the updates of a round
     round_updates: int
     buffer_bytes: int
-    look_ahead: int  # at most this many updates wait at a time
-    direct: int  # updates that found no room in their bin
-    memory_bytes_per_s: float  # bandwidth of the GPU's memory: the slower of reading and writing
-    bytes_an_update: float | None  # bytes that bins must move at least for an update
-    limit_per_s: float | None  # the rate that `bytes_an_update` allows
+    look_ahead: int  # the largest number of updates that wait at a time
+    direct: int  # the number of updates that found no room in their bin
+    memory_bytes_per_s: float  # the rate of the GPU's reads or writes, whichever is lower
+    bytes_an_update: float | None  # the bytes that bins must move at least, per update
+    limit_per_s: float | None  # the rate of updates that `bytes_an_update` allows
     of_limit: float | None
-    group_per_s: float | None  # the rate of each stage alone
+    group_per_s: float | None  # this rate and the next ones are those of each stage alone
     append_per_s: float | None
     split_per_s: float | None
     combine_per_s: float | None
@@ -62,23 +62,23 @@ class HostUpdatesRow(msgspec.Struct):
     updates: int
     link_updates: int
     sent_s: list[float]
-    sent_per_s: float  # by bins over the link, from the median time
-    stores_per_s: float  # by stores over the link
-    atomics_per_s: float  # by atomics over the link
-    host_per_s: float  # by the host alone, on all its cores
+    sent_per_s: float  # the rate of bins over the link, from the median of `sent_s`
+    stores_per_s: float  # the rate of stores over the link
+    atomics_per_s: float  # the rate of atomics over the link
+    host_per_s: float  # the rate of the host alone, on all its cores
     copies_per_s: (
-        float  # at most, if the table is copied to the GPU and back whenever the bins are full
+        float  # the largest rate if the table goes to the GPU and back whenever the bins are full
     )
     over_stores: float
-    over_best: float  # speedup over the fastest other method
+    over_best: float  # the speedup over the fastest other method
     bins: int
     window_bytes: int
     pool_bytes: int
     threads: int
-    send_per_s: float  # if the host drops all arriving updates
-    unpack_per_s: float  # if the host applies updates that were sent before, and the GPU sends none
-    busiest_share: float  # updates of the busiest thread over the mean of all threads
-    link_per_s: float  # the rate that the link's bandwidth allows
+    send_per_s: float  # the rate if the host drops all updates that arrive
+    unpack_per_s: float  # the rate if the host applies updates that had arrived before
+    busiest_share: float  # the updates of the busiest thread divided by the mean over all threads
+    link_per_s: float  # the rate that the bandwidth of the link allows
     of_link: float
     wrong: int
 
@@ -144,7 +144,7 @@ def measure(
     node: CudaNode, tables: Sequence[int], host_tables: Sequence[int], an_element: int,
     repeats: int,
 ) -> UpdatesResults:  # fmt: skip
-    """Measure `an_element` updates for each element of every table."""
+    """Measure every table with `an_element` updates per element."""
     rows, host_rows = [], []
     with progress(f"updates on {node.machine_name}", len(tables) + len(host_tables)) as tick:
         for size in tables:

@@ -1,10 +1,11 @@
 """Compares simulated and measured times of workloads on one GPU.
 
 Both times are those of a warm iteration. The measured time is the difference of two runs with
-different numbers of iterations, each after warm-ups, so it does not include the launch of a graph.
-The simulated time is the mean of the iterations that a sampled run repeats. Both nodes choose the
-size of blocks that suits the threads of the GPU. We chose the sizes of the data by the bytes that
-an iteration touches, before we compared anything.
+different numbers of iterations, divided by the difference of these numbers. Both runs follow
+warm-ups. So the measured time does not include the launch of a graph. The simulated time is the
+mean over the iterations that a sampled run repeats. Both nodes choose the size of blocks that suits
+the number of threads of the GPU. We chose the sizes of the data by the bytes that an iteration
+touches, before we compared any times.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ from interlace.study.measured_file import Origin, origin, read_measured_file
 from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 FORMAT = 1  # the format version of results files
-MORE, FEWER = 12, 4  # iterations of the two measured runs
-SIMULATED = 5  # iterations of the simulated run; the last one stands for all later iterations
+MORE, FEWER = 12, 4  # the numbers of iterations of the two measured runs
+SIMULATED = 5  # the iterations of the simulated run; the last one stands for all later ones
 WARMUP = 2
 REPEATS = 5
 CASE = Case(1, BASELINE)
@@ -42,9 +43,9 @@ METHOD = (
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 # The options of each workload at each size. Small data fit in an L2 cache of 50 to 60 MB. Medium
-# data are about twice as large as the L2. Large data are the largest that a core can simulate in
-# one or two minutes. For als and ct these are smaller than twice the L2, so we chose their sizes by
-# time.
+# are about twice as large as the L2. Large data are the largest that a core can simulate in one or
+# two minutes. For als and ct, the largest data are smaller than twice the L2. We therefore chose
+# the sizes of als and ct by time.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
     "sssp": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 19}, LARGE: {"rmat": 20}},
@@ -79,7 +80,7 @@ KEYS = tuple(Key(workload, size) for workload, sizes in SIZES.items() for size i
 
 
 class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
-    """The time of a warm iteration."""
+    """The measured time of a warm iteration of a workload at one size."""
 
     workload: str
     size: str
@@ -87,7 +88,7 @@ class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def key(self) -> Key:
-        """Return the workload and the size."""
+        """Return the workload with the size."""
         return Key(self.workload, self.size)
 
 
@@ -101,7 +102,7 @@ class MeasuredWorkloads(Origin, forbid_unknown_fields=True, kw_only=True):
 class WorkloadRow(msgspec.Struct):
     """The simulated and the measured time of a warm iteration of a workload at one size.
 
-    It also says where the simulated time goes.
+    The row also says how the simulated time is spent.
     """
 
     workload: str
@@ -110,17 +111,17 @@ class WorkloadRow(msgspec.Struct):
     options: dict[str, Any]
     measured_s: float
     simulated_s: float
-    ratio: float  # simulated time over measured time
-    kernel: float  # share of the simulated time in which a kernel or library call runs
-    idle: float  # share of the time for launches and exchanges, in which neither runs
-    issue: float  # share of the issue slots that are used
-    memory: float  # share of the memory's bandwidth that is used
-    accesses: int  # accesses in the iterations of the run
-    cpu_s: float  # CPU seconds that the simulation took
+    ratio: float  # the simulated time divided by the measured time
+    kernel: float  # the share of the simulated time in which a kernel or a library call runs
+    idle: float  # the rest of the simulated time, which launches and exchanges take
+    issue: float  # the share of the issue slots that are used
+    memory: float  # the share of the memory's bandwidth that is used
+    accesses: int  # the number of accesses in the simulated iterations
+    cpu_s: float  # the CPU seconds that the simulation took
 
 
 class NotCompared(msgspec.Struct):
-    """A workload at one size that has no row, and why."""
+    """A workload at one size that has no row, and the reason."""
 
     workload: str
     size: str
@@ -131,16 +132,16 @@ class WorkloadCalibration(Head, frozen=True):
     """The content of a results file of `interlace calibrate --workloads`."""
 
     machine: str
-    measured: dict[str, str]  # where the measured times come from
-    mean_error: float  # the mean of the absolute errors
+    measured: dict[str, str]  # facts about the origin of the measured times
+    mean_error: float  # the mean of the absolute values of the errors
     worst_error: float
-    ratio: float  # the geometric mean of the ratios
+    ratio: float  # the geometric mean of the ratios of all rows
     rows: list[WorkloadRow]
     not_compared: list[NotCompared]
 
 
 def load(key: Key, cuda: Any | None = None) -> Workload:
-    """Make the data of a workload, on the GPU if `cuda` is given."""
+    """Make or read the data of a workload, on the GPU if `cuda` is given."""
     given = {**SIZES[key.workload][key.size], "iterations": SIMULATED}
     return WORKLOADS[key.workload].load(inputs_of(key.workload, given), cuda)
 
@@ -162,7 +163,7 @@ def read_measured(path: Path) -> MeasuredWorkloads:
 
 
 def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
-    """Return the time of a warm iteration, and the outcome of the short run, not yet verified."""
+    """Return the time of a warm iteration, and the unverified outcome of the run with fewer."""
     few, many = (
         workload.measure(node.cuda, CASE, WARMUP, REPEATS, count) for count in (FEWER, MORE)
     )
@@ -176,7 +177,7 @@ def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
 def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
     """Measure all rows on this computer's first GPU. Also return why rows are missing.
 
-    Results are verified in processes of their own, after the last measurement.
+    After the last measurement, the results are verified in other processes.
     """
     node = real_node(WARMUP, REPEATS, hint="give a file of measured workloads with --measured FILE")
     rows: dict[Key, MeasuredWorkload] = {}
@@ -211,7 +212,7 @@ def measure_here(jobs: int) -> tuple[MeasuredWorkloads, dict[Key, str]]:
 
 
 def _verified(key: Key, workload: Workload, outcome: Outcome) -> tuple[Key, str | None]:
-    """Return the row and, if its result is wrong, the reason."""
+    """Return the key, and the reason if the result is wrong."""
     try:
         workload.verify(outcome)
     except RunFailure as failure:
@@ -254,8 +255,8 @@ def compare(
     reasons: Mapping[Key, str],
     jobs: int,
 ) -> WorkloadCalibration:
-    """Simulate each measured row and compare. `reasons` says why rows were not measured."""
-    # The longest simulations start first, so that none of them runs alone at the end.
+    """Simulate each measured row, and compare. `reasons` says why rows were not measured."""
+    # The longest simulations start first, so that no long simulation runs alone at the end.
     order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
     work: list[Callable[[], WorkloadRow | NotCompared]] = [
         partial(_simulated, machine, row) for row in order

@@ -1,7 +1,7 @@
-"""Measures block profiles: how long each way to move blocks takes on this machine.
+"""Measures block profiles: how long each way to move batches of blocks takes on this machine.
 
-The first batch of blocks in a process reads the profile (src/cuda/transfer/block_profile_file).
-Batches serve `interlace.copy_blocks`, `interlace run`, and programs in C and C++.
+A process reads the profile before its first batch of blocks (src/cuda/transfer/block_profile_file).
+The profile is used by `interlace.copy_blocks`, by `interlace run`, and by programs in C and C++.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ FORMAT = 1  # the format version of block profiles
 DIRECTIONS = ("host-to-gpu", "gpu-to-host")
 WAYS = ("kernel", "driver-batch", "copies")
 SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # to 4 MiB
-MOST_BYTES = 128 * MIB  # of a batch
+MOST_BYTES = 128 * MIB  # the largest size of a batch
 MOST_BLOCKS = 1024
-SPREAD = 2  # The memory has this many places for each block, so that the blocks are scattered.
+SPREAD = 2  # the memory has room for this many times the blocks, so that the blocks are scattered
 REPEATS = 7
 
 
 class Time(msgspec.Struct, frozen=True):
-    """The time of a batch, in ns: start_ns + blocks * block_ps / 1000."""
+    """The time of a batch in ns: start_ns + (number of blocks) * block_ps / 1000."""
 
     start_ns: int
     block_ps: int
 
 
 class Class(msgspec.Struct, frozen=True):
-    """The times of all ways to move blocks of one size."""
+    """The time of each way to move blocks of one size."""
 
     bytes: int
-    # From a way's name to its time. Ways that the driver lacks are missing.
+    # Maps the name of a way to its time. A way that the driver does not have is missing.
     ways: dict[str, Time]
 
 
@@ -66,30 +66,30 @@ class BlockProfile(Head, frozen=True, tag_field="kind", tag="interlace block pro
 
 
 def default_path(model: str) -> Path:
-    """Return the file in which batches of blocks look for the profile of GPUs of this model."""
+    """Return the file in which programs look for the block profile of GPUs of this model."""
     return profiles.folder() / f"blocks-{profiles.file_word(model)}.json"
 
 
 def batch_sizes(size: int) -> tuple[int, int]:
-    """Return a small and a large number of blocks.
+    """Return the numbers of blocks of a small and of a large batch.
 
-    The times of the two batches give the fixed cost and the cost of each block.
+    The times of the two batches give the fixed cost of a batch and the cost of each block.
     """
     large = min(max(MOST_BYTES // size, 2), MOST_BLOCKS)
     return min(16, large // 2), large
 
 
 def fitted(small: tuple[int, float], large: tuple[int, float]) -> Time:
-    """Return the time of a batch, fitted to the blocks and seconds of two batches."""
+    """Return the fitted times. `small` and `large` have the blocks and the seconds of a batch."""
     block = max(large[1] - small[1], 0.0) / (large[0] - small[0])
     start = max(small[1] - small[0] * block, 0.0)
     return Time(round(1e9 * start), round(1e12 * block))
 
 
 class _Gpu:
-    """GPU 0 with a stream, and memory on the host and on the GPU.
+    """GPU 0, with a stream, page-locked memory on the host and memory on the GPU.
 
-    The driver provides all of these, without CUDA's runtime.
+    The driver alone provides all of these, without CUDA's runtime.
     """
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class _Gpu:
 
     @contextmanager
     def memory(self, size: int) -> Iterator[tuple[int, int]]:
-        """Return the addresses of page-locked memory and of memory on the GPU."""
+        """Yield the addresses of page-locked memory and of GPU memory."""
         host, gpu = ctypes.c_void_p(), ctypes.c_uint64()
         self._call("cuMemHostAlloc", ctypes.byref(host), ctypes.c_size_t(size), 1)
         self._call("cuMemAlloc_v2", ctypes.byref(gpu), ctypes.c_size_t(size))
@@ -128,9 +128,9 @@ class _Gpu:
 
     @contextmanager
     def stream(self) -> Iterator[Any]:
-        """Return a stream in the form of PyTorch's streams.
+        """Yield a stream that looks like a stream of PyTorch.
 
-        It names its device, so copy_blocks accepts it.
+        The stream names its device, because copy_blocks needs the device.
         """
         made = ctypes.c_void_p()
         self._call("cuStreamCreate", ctypes.byref(made), 1)

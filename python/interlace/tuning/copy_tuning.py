@@ -1,7 +1,8 @@
 """Measures copy profiles: the fastest way to copy messages of each size on this machine.
 
-The copy engine reads the machine's copy profile when the engine starts (src/plan/copy_profile). It
-serves `interlace.copy`, `interlace run`, `interlace.load`, and programs in C and C++.
+When a process starts the copy engine, the engine reads the copy profile of the machine
+(src/plan/copy_profile). The engine makes the copies of `interlace.copy`, `interlace run`,
+`interlace.load`, and programs in C and C++.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ PAIRS = {"host-to-gpu": (HOST, 0), "gpu-to-host": (0, HOST), "gpu-to-gpu": (0, 1
 CHUNKS = (1, 2, 4, 8, 16, 32, 64)
 LEAST_CHUNK = (
     32 << 10
-    # Staged parts have at least this many bytes. The events of smaller parts take longer than their
-    # copies.
+    # Staged parts have at least this many bytes. In smaller parts, the events between copies take
+    # longer than the copies.
 )
 MOST_ROUNDS = 6  # the largest number of rounds of finalists
 
@@ -58,7 +59,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class Direction(msgspec.Struct, frozen=True):
-    """The results of one direction."""
+    """The results for one direction."""
 
     # a message of fewer bytes is one plain copy; None means that every message is one plain copy
     threshold_bytes: int | None
@@ -84,7 +85,7 @@ def default_path(machine: Machine) -> Path:
 
 
 def path_sets(direction: str, gpus: int) -> list[str]:
-    """Return the sets of kinds of places that can relay messages of a direction."""
+    """Return the sets of relays that a message of this direction can take."""
     ends = 2 if direction == "gpu-to-gpu" else 1
     others = ["gpus"] if gpus > ends else []
     if direction != "gpu-to-gpu":
@@ -105,7 +106,7 @@ def _space(direction: str, size: int, gpus: int) -> Any:
 
 
 def method_of(candidate: Candidate, gpus: int) -> str:
-    """Return the copier's settings for the candidate. They do not depend on the environment."""
+    """Return the settings of the copy engine for the candidate, whatever the environment says."""
     if candidate.mechanism == DIRECT:
         return PLAIN
     executor, paths = candidate.mechanism.split()
@@ -196,7 +197,7 @@ def tune_copies(
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # The largest possible number of rounds, until the search knows the real number.
+                # The number of rounds is at most this, until the search knows the real number.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

@@ -71,7 +71,7 @@ def _verdict(profile: Profile) -> list[str]:
 
 
 def _left_out(search: Search) -> list[str]:
-    """Return mechanism, parameters and reason of each candidate that was not measured."""
+    """Return mechanism, parameters and reason for each candidate that was not measured."""
     found: dict[tuple[str, tuple[str, ...], str], list[Config]] = {}
     for it in search.candidates:
         if not it.samples:

@@ -1,7 +1,7 @@
 """Profiles: files of tuned configurations, with the measurements that led to each pick.
 
-A profile belongs to a machine, a workload with its sizes, and a number of GPUs. Later runs use
-these properties to find the profile in the user's folder of profiles.
+A profile belongs to a machine, to a workload with its sizes, and to a number of GPUs. Later runs
+look for a profile with these properties in the user's folder of profiles.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Machine(msgspec.Struct, frozen=True):
     model: str | None  # the GPUs' model
     driver: str | None
     cuda: str | None
-    sha256: str | None  # the hash of a described machine's file
+    sha256: str | None  # the hash of the machine's file, if the machine is simulated
 
     @classmethod
     def of(cls, node: Node) -> Machine:
@@ -55,13 +55,11 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the properties that identify a profile. Driver and number of GPUs may differ."""
+        """Return the properties that identify the machine. The driver may differ."""
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:
-        """Return the differences between the profile's machine and another machine, as parts of a
-        sentence.
-        """
+        """Return the differences between this machine and `other`, as parts of a sentence."""
         if self.node != other.node:
             return [f"it is of {self.name}, this is {other.name}"]
         found = []
@@ -79,7 +77,7 @@ class Machine(msgspec.Struct, frozen=True):
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The workload of a profile, and the sizes on which its times depend."""
+    """The workload of a profile, with the sizes on which its times depend."""
 
     kind: str
     data: str
@@ -92,7 +90,7 @@ class Subject(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, workload: Workload, gpus: int) -> Subject:
-        """Return the identity of a workload on a number of GPUs."""
+        """Return the workload and its sizes on a number of GPUs."""
         given = workload.parameters()
         return cls(
             kind=workload.name,
@@ -102,8 +100,8 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # Only integer parameters count: they are sizes and choices of a kernel. Floats are
-            # computed values and weights of terms, on which times do not depend.
+            # Only integer parameters count, because they are sizes and choices of a kernel.
+            # Parameters that are floats do not change the times.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )
 
@@ -209,7 +207,7 @@ def default_path(machine: Machine, subject: Subject) -> Path:
 
 
 def file_word(text: str) -> str:
-    """Turn a text into a part of a file name. src/plan/copy_profile.cpp has the same rule."""
+    """Return a text as a part of a file name. src/plan/copy_profile.cpp has the same rule."""
     return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.")[:40].lower()
 
 
@@ -243,7 +241,7 @@ def load(path: Path, option: str) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Check the properties that types cannot express. Raise ValueError."""
+    """Raise ValueError if the profile breaks a rule that types cannot express."""
     search = profile.search
     for index in (search.pick, search.best_control):
         if index is not None and not 0 <= index < len(search.candidates):
@@ -313,9 +311,7 @@ def find(node: Node, workload: Workload, gpus: int) -> Use | None:
 
 
 def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
-    """Return the profile that the user named. Raise UserError unless it belongs to this
-    workload.
-    """
+    """Return the profile that the user named. Raise UserError if it is of another workload."""
     subject = Subject.of(workload, profile.workload.gpus)
     return _use(path, profile, Machine.of(node), subject)
 

@@ -1,4 +1,4 @@
-"""Tunes regions for your own kernels, and keeps profiles that later runs use.
+"""Tunes regions for a program's own kernels, and keeps profiles that later runs use.
 
     def measure(candidate, repeats):
         with interlace.Region(group, n, "float32", **interlace.region_options(candidate)) as region:
@@ -33,11 +33,11 @@ from interlace.tuning.profiles import Machine, Picked, Profile, Subject, Use
 from interlace.tuning.search import Candidate, Impossible, Tried, tune, tune_space
 
 KIND = "region"
-TAG = b"tune_region "  # the first bytes of a message between ranks
+TAG = b"tune_region "  # the first bytes of each message between ranks
 
 
 class TunedRegion(NamedTuple):
-    """The result of a search. The search ran just now, or in an earlier run."""
+    """The result of a search, which ran just now or in an earlier run."""
 
     options: dict[str, Any]  # the fastest configuration, as arguments of interlace.Region
     path: Path  # the profile's file
@@ -60,11 +60,11 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 
 
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
-    """Return the results of `make` on all ranks, in order. If `make` raises on a rank, all ranks
-    raise.
+    """Call `make` on all ranks, and return the results of all ranks, in the order of the ranks.
 
-    A rank may raise before it makes a region while other ranks already gather for that region. The
-    gather of the other ranks then fails. In that case all ranks gather again here.
+    If `make` raises on one rank, this function raises on all ranks. That rank may fail before it
+    makes a region, while the other ranks already gather for the region. The gather then fails, and
+    all ranks gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None
@@ -85,7 +85,7 @@ def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
         if "failed" in one:
             raise failed or RuntimeError(f"rank {rank} failed: {one['failed']}")
     if refused := [one["refused"] for one in found if "refused" in one]:
-        # The region's own error says only that another rank failed during its gather.
+        # The region's own error says only that another rank failed while the ranks gathered.
         raise UserError(next((why for why in refused if TAG.decode()[1:] not in why), refused[0]))
     return [one["made"] for one in found]
 
@@ -131,25 +131,26 @@ def tune_region(
 ) -> TunedRegion:
     """Find the fastest mechanism of a region and its parameters, and keep them for later runs.
 
-    The result is a profile in the user's folder of profiles. `name`, the GPUs, the sizes of the
-    region and the mechanisms identify it. If this profile already exists, nothing is measured. If
-    it comes from another driver or from a computer with another number of GPUs, a warning precedes
-    its use. All ranks of a group must call this function. The slowest rank's time counts.
+    The result is a profile in the user's folder of profiles. The profile is identified by `name`,
+    the GPUs, the sizes of the region and the mechanisms. If this profile already exists, nothing is
+    measured. If the profile comes from another driver or from a computer with another number of
+    GPUs, a warning precedes its use. All ranks of a group must call this function. The time of the
+    slowest rank counts.
 
     Args:
         name: The name of the program's work, which identifies the profile.
         measure: A function of (candidate, repeats). It makes the region with
             `region_options(candidate)`, runs the work `repeats` times and returns the seconds of
-            each run. It raises Impossible for a candidate that cannot run. A region that is refused
-            also counts as impossible.
+            each run. It raises Impossible for a candidate that cannot run. If it raises UserError,
+            for example because a region is refused, the candidate also counts as impossible.
         group: The devices that hold the region.
         shape: The region's shape.
         dtype: The region's dtype.
         boundaries: The region's boundaries.
         mechanisms: The mechanisms that the kernels support, with or without bulk-copy.
-        repeats: How many samples a finalist gets in each round.
+        repeats: The number of samples of a finalist in each round.
         again: Measure even if there is a profile.
-        tried: Lists of values by parameter, as in `tune_space`.
+        tried: Lists of values by parameter, as for `tune_space`.
 
     Raises:
         UserError: An argument is wrong, or no candidate can be measured. An error of `measure` on
@@ -171,7 +172,7 @@ def tune_region(
     is_first = group.local_devices[0] == 0
 
     def prepared() -> tuple[str, bool] | None:
-        """Return rank 0's path of the profile, and whether this file exists."""
+        """Return rank 0's path for the profile, and whether a file exists there."""
         nonlocal here, subject
         here = Machine.of(real_node(0, repeats, hint="regions need GPUs"))
         subject = _subject(name, group, shape, dtype, boundaries, mechanisms)
@@ -220,7 +221,7 @@ def tune_region(
 
 
 def _kept(path: Path, here: Machine) -> tuple[dict[str, Any], str | None]:
-    """Return the options that a profile picked. Warn if the profile comes from another machine."""
+    """Return the options of a profile's pick, and a warning if the profile's machine differs."""
     profile = profiles.load(path, "the profile")
     use = Use(path, profile, profile.machine.differences(here))
     return region_options(profile.pick), use.warning("make it anew with again=True")

@@ -37,9 +37,9 @@ class Round(NamedTuple):
     number: int  # the rounds' numbers begin at 1
     final: bool
     candidates: list[Candidate]  # in the order in which they are measured
-    repeats: int  # how many samples of each candidate to measure
+    repeats: int  # the number of samples to measure of each candidate
     measured: int  # the number of candidates in all earlier rounds
-    expected: int  # the number of candidates in all rounds, as far as it is known
+    expected: int  # the number of candidates in all rounds, as far as the search knows it
 
 
 class Samples(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Tried(msgspec.Struct, frozen=True):
     parameters: dict[str, int]
     control: bool
     finalist: bool
-    # the median over the final rounds, or over all rounds if there are no final rounds
+    # the median over all samples of the final rounds, or of all rounds without final rounds
     median_s: float | None
     spread_s: float | None  # the distance from the first to the third quartile
     samples: list[Samples]
@@ -65,7 +65,7 @@ class Tried(msgspec.Struct, frozen=True):
 
 
 class Excluded(msgspec.Struct, frozen=True):
-    """A value that the region does not allow."""
+    """A value of a parameter that the region does not allow."""
 
     mechanism: str
     parameters: dict[str, int]
@@ -77,7 +77,7 @@ class Search(msgspec.Struct, frozen=True):
 
     pick: int  # the index of the pick in `candidates`
     best_control: int | None
-    error_s: float  # by this many seconds the pick may be faster than the best control by chance
+    error_s: float  # chance alone can make the pick this much faster than the best control
     control_unbeaten: bool  # true if the pick is a control although another median is lower
     rounds: int
     candidates: list[Tried]
@@ -89,13 +89,14 @@ class Search(msgspec.Struct, frozen=True):
         return self.candidates[self.pick]
 
     def best(self, mechanism: str) -> Tried | None:
-        """Return the fastest measured candidate of a mechanism. Finalists come before other
-        candidates.
+        """Return the fastest measured candidate of a mechanism.
+
+        If the mechanism has finalists, only these are compared.
         """
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
             return self.picked
-        # Candidates that were measured in the same final rounds can be compared more exactly.
+        # Finalists were measured in the same rounds, so their times can be compared more exactly.
         found = [it for it in found if it.finalist] or found
         return min(found, key=lambda it: it.median_s or 0.0, default=None)
 
@@ -108,7 +109,7 @@ def tune_space(
     mechanisms: Sequence[str] = TUNED,
     **tried: Sequence[int],
 ) -> Any:
-    """Make the candidates for a region from which a device sends at most `part_bytes` as a whole.
+    """Make the candidates for a region. A device sends a part of at most `part_bytes` bytes.
 
     Args:
         part_bytes: The bytes of the largest part that a device sends as a whole.
@@ -116,11 +117,11 @@ def tune_space(
         element_bytes: The size of an element in bytes.
         mechanisms: The mechanisms to try. By default all mechanisms that tuning tries.
         tried: Lists of values by parameter: `ranges` (by default powers of 2 from 2 to 32),
-            `chunk_bytes` (4 KiB to 16 MiB), `agent_threads` (32 to 16384) and `bulk_threads` (by
-            default none), the threads of `polling` agents that copy in bulk.
+            `chunk_bytes` (by default 4 KiB to 16 MiB), `agent_threads` (by default 32 to 16384) and
+            `bulk_threads`, the threads of `polling` agents that copy in bulk (by default none).
 
     Raises:
-        UserError: A value is not possible.
+        UserError: A value is outside its range.
 
     Example::
 
@@ -136,9 +137,9 @@ def tune_space(
 
 
 def _space(given: Any) -> Any:
-    """Return a space for the compiled search.
+    """Return `space` as the compiled search needs it.
 
-    `space` is either such a space or {mechanism: {parameter: values}}.
+    `given` is the result of `tune_space` or {mechanism: {parameter: values}}.
     """
     if not isinstance(given, Mapping):
         return given
@@ -166,15 +167,15 @@ def tune(
             raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
         space: The result of `tune_space`, or {mechanism: {parameter: values}}. `bulk-copy` and
             `split` are the controls: one of them is picked unless another candidate is faster.
-        repeats: How many samples a finalist gets in each round.
+        repeats: The number of samples of a finalist in each round.
         most_rounds: The largest number of rounds in which finalists are measured.
-        repeatable: Whether a candidate always takes exactly the same time.
+        repeatable: Whether every run of a candidate takes exactly the same time.
 
     Returns:
         The pick, with all its measurements.
 
     Raises:
-        UserError: No candidate can be measured, or a time is not valid.
+        UserError: No candidate can be measured, or `measure` returned an invalid time.
 
     Example::
 
@@ -209,7 +210,7 @@ def tune_in_rounds(
 ) -> Search:
     """Search like `tune`, but measure a whole round in each call.
 
-    `measure` returns either the seconds or a reason for each candidate of the round.
+    `measure` returns, for each candidate of the round, either its seconds or a reason.
     """
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:

@@ -29,7 +29,7 @@ MOST_ROUNDS = 8  # the largest number of rounds of finalists
 def _measured_by(
     workload: Workload, node: Node, gpus: int, steps: Steps
 ) -> Callable[[Round], list[Sequence[float] | str]]:
-    """Run the candidates of a round on the node, and verify every result."""
+    """Return a function that runs the candidates of a round and verifies every result."""
 
     def measure(round_: Round) -> list[Sequence[float] | str]:
         steps.expect(round_.expected)

@@ -1,7 +1,7 @@
-"""The applications of studies: their inputs, their runs on a node, and their references.
+"""The workloads of studies: their inputs, their runs on a node, and their references.
 
-Each module of this package that has a named subclass of Workload is a workload. Other packages name
-their workloads in the entry point group `interlace.workloads`.
+If a module of this package defines a named subclass of Workload, this subclass is a workload. Other
+packages name their workloads in the entry point group `interlace.workloads`.
 """
 
 from __future__ import annotations
@@ -48,10 +48,9 @@ SHIPPED: dict[str, type[Workload]] = _in_order(_workloads())
 
 
 class _AllWorkloads(MutableMapping[str, type[Workload]]):
-    """The workloads by their names.
+    """All workloads by name, including the workloads of other packages.
 
-    This includes the workloads of other packages. Those packages are loaded only when needed,
-    because their modules import this package.
+    Other packages are loaded only when needed, because their modules import this package.
     """
 
     @cached_property
@@ -61,7 +60,7 @@ class _AllWorkloads(MutableMapping[str, type[Workload]]):
 
     @property
     def unusable(self) -> dict[str, str]:
-        """Return why workloads of other packages cannot be used, by name."""
+        """Return the reason why a workload of another package cannot be used, by its name."""
         return self._found[1]
 
     def __getitem__(self, name: str) -> type[Workload]:
@@ -84,7 +83,7 @@ WORKLOADS = _AllWorkloads()
 
 
 def check_workload(name: str) -> None:
-    """Raise UserError if a workload does not exist or cannot be used."""
+    """Raise UserError if there is no workload of this name, or if it cannot be used."""
     if name in WORKLOADS:
         return
     if name in WORKLOADS.unusable:
@@ -93,12 +92,12 @@ def check_workload(name: str) -> None:
 
 
 def options_of_all() -> dict[str, Taken]:
-    """Return every option that some workload takes, by field name."""
+    """Return every option that any workload takes, by field name."""
     return options({name: workload.takes for name, workload in WORKLOADS.items()})
 
 
 def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
-    """Make a workload's inputs from options, which are given by field name.
+    """Return the inputs of a workload from the values of its options by field name.
 
     Raises UserError for options that this workload does not take, and for invalid combinations.
     """

@@ -37,16 +37,16 @@ RANKS = (16, 32)
 METHODS = ("als", "sgd")
 DEFAULT_LAMBDA = 0.05
 DEFAULT_RATE = 0.05
-STEPS = 1  # the number of gradient steps of sgd in an epoch
+STEPS = 1  # the number of gradient steps in an epoch of sgd
 
 FLOAT32_ROUNDING = 2.0**-24
-# If a warp computes a row, each of its lanes adds up this many ratings, a third of a part.
+# If a warp computes a row, each lane adds up to this many ratings: a third of a part of the row.
 MOST_ADDED = 171
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlsInputs(ModelInputs):
-    """The options of the ratings and of their factorisation."""
+    """The options of the ratings and of the factorisation."""
 
     iterations: Annotated[Iterations, Default(5)] = None
     data: Annotated[Data, Option("FILE", "ratings, .mtx, also .gz")] = None
@@ -86,8 +86,8 @@ class Als(Workload):
         self.rate = DEFAULT_RATE if inputs.rate is None else inputs.rate
         self.start = start_factors(ratings, self.rank, 1 if inputs.seed is None else inputs.seed)
         self.start_rmse = rmse(ratings, *self.start)
-        self.rmse: float | None = None  # the reference's error, as soon as it is known
-        self._condition = 1.0  # the worst condition number of a row's equations so far
+        self.rmse: float | None = None  # the error of the reference, once it is computed
+        self._condition = 1.0  # the worst condition number of any row's equations so far
 
     @classmethod
     def check_data(cls, inputs: AlsInputs) -> None:
@@ -169,7 +169,7 @@ class Als(Workload):
         return self._cut(self.ratings.users, gpus)
 
     def _cut(self, side: Side, gpus: int) -> list[int]:
-        """Cut a side's factors into parts with nearly equal numbers of ratings and of rows."""
+        """Cut the factors of a side into parts with nearly equal numbers of ratings and of rows."""
         import numpy as np
 
         work = side.offsets + np.arange(side.rows + 1)
@@ -206,9 +206,10 @@ class Als(Workload):
         )
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:
-        """Return what a GPU holds for each side.
+        """Return the indices of the factors that a GPU holds.
 
-        It holds the factors of its own rows, and the factors that its rows of the other side read.
+        The GPU holds the factors of its own rows on both sides, and all factors of the other side
+        that these rows read.
         """
         if self.subscribe == "all":
             return super().held(case, device)
@@ -227,7 +228,7 @@ class Als(Workload):
         return (np.concatenate(rows)[:, None] * self.rank + numbers).ravel()
 
     def renewal(self) -> Callable[[Side, Floats, Floats], Floats]:
-        """Return the function with which the reference computes new factors of a side."""
+        """Return the function that computes new factors of a side for the reference."""
         from interlace.data import ratings
 
         if self.method == "als":
@@ -260,8 +261,8 @@ class Als(Workload):
                 f"{self.start_rmse:.3g} to {self.rmse:.3g}); give a smaller {what}"
             )
         values = np.concatenate([side.ravel() for side in found])
-        # One system of equations gives all numbers of a factor. So errors are relative to the
-        # largest number of the factor.
+        # A system of equations gives all numbers of a factor at once. Errors are therefore relative
+        # to the largest number of the factor.
         largest = np.concatenate([np.abs(side).max(axis=1) for side in found])
         return Reference(values, np.repeat(largest, self.rank))
 
@@ -273,7 +274,7 @@ class Als(Workload):
         largest = super().verify(outcome)
         gpus = outcome.case.gpus
         users = self.ratings.users.rows
-        owned = [  # each factor comes from the GPU that computed the factor
+        owned = [  # each factor, from the GPU that computed it
             outcome.values[gpu][before + begin : before + end]
             for side, before in ((self.ratings.users, 0), (self.ratings.items, users * self.rank))
             for gpu, (begin, end) in enumerate(pairwise(self._cut(side, gpus)))
@@ -288,17 +289,17 @@ class Als(Workload):
         return largest
 
     def _most_added(self) -> int:
-        """Return how many ratings a lane adds up one after another at most."""
+        """Return how many ratings a lane adds up at most, one after another."""
         if self.kernel != "lane-per-row":
             return MOST_ADDED
         sides = (self.ratings.users, self.ratings.items)
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
-    # A sum of products adds at most _most_added ratings one after another. Independent roundings
-    # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Solving a row's
-    # equations multiplies this error by at most the condition number of the equations. An epoch is
-    # a projection, so it keeps the size of earlier errors and adds its own errors. The errors of
-    # several epochs also partly cancel. A gradient step neither enlarges errors nor hides them. A
+    # A sum of products adds up at most _most_added ratings one after another. Independent roundings
+    # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Solving the
+    # equations of a row multiplies this error by at most the condition number of the equations. An
+    # epoch is a projection, so it does not enlarge earlier errors, and adds its own errors. Errors
+    # of several epochs also partly cancel. A gradient step neither enlarges nor hides errors. A
     # lost or late transfer causes a far larger error: an old factor is wrong by its whole change in
     # the iteration.
     def allowed_error(self) -> float:

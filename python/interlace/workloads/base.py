@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_ITERATIONS = 1_000_000
-TOLERANCE_LIMIT = 1000  # the largest number of iterations if only a tolerance is given
+TOLERANCE_LIMIT = 1000  # the largest number of iterations if the user gives only a tolerance
 
 
 class Reference(NamedTuple):
     """The expected result of a run in float64.
 
-    `magnitude` has the value to which the error of each element is relative.
+    For each element, `magnitude` is the value by which the element's error is divided.
     """
 
     values: NDArray[np.float64]
@@ -45,18 +45,17 @@ class Reference(NamedTuple):
 
 
 class Workload(ABC):
-    """An application with its data. A new workload is a subclass in a module of its own in this
-    package.
+    """An application with its data. Each new workload is a subclass of Workload in its own module.
 
-    The class declares its inputs and its computation. Running, measuring, counting and verifying
-    are the same for all workloads.
+    The class declares its inputs and its computation. This base class runs, measures, counts and
+    verifies every workload in the same way.
     """
 
     name: ClassVar[str]
-    place: ClassVar[int] = 100  # place in lists; workloads with equal places are sorted by name
+    place: ClassVar[int] = 100  # order in lists; workloads with equal places are sorted by name
     summary: ClassVar[str]
     takes: ClassVar[type[Inputs]]  # the class of the workload's options
-    # the parts of a device's result, in the plural; `element` is the same word in the singular
+    # `values_are` names the values of a device's result, in the plural; `element` names one value
     values_are: ClassVar[str]
     element: ClassVar[str]
     largest_tolerance: ClassVar[float] = math.inf
@@ -64,7 +63,7 @@ class Workload(ABC):
     subscribes: ClassVar[tuple[str, ...]] = (
         "all",
         "needed",
-    )  # the choices of --subscribe, if the workload has this option
+    )  # the values that the option --subscribe can have, if the workload has this option
     only_updates: ClassVar[bool] = False  # whether all runs update partitioned arrays
     # whether a study prints the time of the workload's copies alone
     shows_phases: ClassVar[bool] = False
@@ -82,7 +81,7 @@ class Workload(ABC):
         self.has_updates = self.updates_partitions(inputs)
         self._references: dict[int, Reference] = {}
 
-    # --- declared by each workload ---
+    # --- what each workload declares ---
 
     @classmethod
     @abstractmethod
@@ -95,7 +94,7 @@ class Workload(ABC):
     @classmethod
     @abstractmethod
     def load(cls, inputs: Any, cuda: Any | None) -> Self:
-        """Read or generate the data, on the GPU if the compiled module `cuda` is given."""
+        """Read or generate the data, on the GPU if `cuda` is the compiled module for GPUs."""
 
     @property
     @abstractmethod
@@ -104,23 +103,23 @@ class Workload(ABC):
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
-        """Return counts of the data and the workload's parameters, for the results file."""
+        """Return the sizes of the data and the workload's parameters, for the results file."""
 
     @abstractmethod
     def boundaries(self, gpus: int) -> Sequence[int]:
-        """Return the boundaries of the parts.
+        """Return the boundaries of the parts of the GPUs.
 
-        GPU g owns the elements from boundaries[g] up to boundaries[g + 1], without the last.
+        GPU g owns the elements from boundaries[g] up to, but not including, boundaries[g + 1].
         """
 
     def largest_part(self, gpus: int) -> int:
-        """Return the bytes of the largest part that a GPU sends as a whole. No chunk is larger."""
+        """Return the size of the largest part that a GPU sends, in bytes. No chunk is larger."""
         cut = self.boundaries(gpus)
         return ELEMENT_BYTES * max(end - begin for begin, end in pairwise(cut))
 
     @classmethod
     def updates_partitions(cls, inputs: Inputs) -> bool:  # noqa: ARG003
-        """Return whether runs with these inputs update partitioned arrays and have no regions."""
+        """Return whether runs with these inputs update partitioned arrays instead of regions."""
         return cls.only_updates
 
     @classmethod
@@ -131,12 +130,13 @@ class Workload(ABC):
     def refuses(self, mechanism: str) -> str | None:
         """Return why the workload cannot run with a mechanism, or None if it can.
 
-        The text follows the mechanism's name.
+        In messages, the text follows the name of the mechanism.
         """
         if self.has_updates and mechanism == NVSHMEM:
             return (
-                "updates only with the atomics of its device library, which is linked into kernels "
-                "when they are compiled; a study loads NVSHMEM when it runs, so take nccl or packed"
+                "updates only with the atomics of its device library. That library is linked into "
+                "kernels when they are compiled, but a study loads NVSHMEM when it runs; take nccl "
+                "or packed"
             )
         if self.has_updates and mechanism not in OF_UPDATES:
             return f"moves regions, and {self.name} updates a partitioned array"
@@ -152,7 +152,7 @@ class Workload(ABC):
 
     @property
     def subscribers(self) -> str:
-        """Return who receives a value, for `parameters`."""
+        """Return which GPUs receive a value, for `parameters`."""
         return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod
@@ -165,15 +165,16 @@ class Workload(ABC):
 
     @abstractmethod
     def allowed_error(self) -> float:
-        """Return the relative error that rounding explains."""
+        """Return the largest relative error that rounding can cause."""
 
     def held(self, case: Case, device: int) -> slice | NDArray[np.intp]:  # noqa: ARG002
-        """Return the elements whose result a device has with every mechanism, in ascending
-        order.
+        """Return the elements whose result a device has with every mechanism.
+
+        The elements are in ascending order.
         """
         return slice(None)
 
-    # --- the same for all workloads ---
+    # --- what is the same for all workloads ---
 
     @classmethod
     def function(cls) -> str:
@@ -199,7 +200,7 @@ class Workload(ABC):
             raise UserError(f"--tolerance {inputs.tolerance:g}: give {wanted}")
 
     def facts(self) -> dict[str, Any]:
-        """Return the data and the parameters, for the results file."""
+        """Return facts about the data, and the parameters, for the results file."""
         return {
             "name": self.data_name,
             "source": self.source,
@@ -220,9 +221,9 @@ class Workload(ABC):
         after: tuple[Any, ...] = (),
         named: Mapping[str, Any] = MappingProxyType({}),
     ) -> Outcome:
-        """Run a compiled module.
+        """Run the workload's function in a compiled module.
 
-        The arguments are `before`, the workload's arguments and `after`, in this order.
+        The function gets `before`, the workload's own arguments and `after`, in this order.
         """
         import numpy as np
 
@@ -248,10 +249,10 @@ class Workload(ABC):
         return library_of(self.name, type(self).__module__, module).run
 
     def limits(self) -> tuple[int, float]:
-        """Return the limits that compiled modules need.
+        """Return the limits of a run, as compiled modules need them.
 
-        They are the largest number of iterations, and the residual that ends a run. 0 means that no
-        residual ends the run.
+        The first limit is the largest number of iterations. The second limit is the residual that
+        ends a run; 0 means that no residual ends the run.
         """
         return self.iterations, self.tolerance or 0.0
 
@@ -266,10 +267,11 @@ class Workload(ABC):
         cut_like_gpus: bool = False,
         threads: int = 1,
     ) -> Outcome:
-        """Run on a simulated machine with `threads` threads. `record` names a trace file to write.
+        """Run on a simulated machine, with `threads` threads. `record` is a trace file to write.
 
         Unless `whole` is set, a run whose iterations repeat simulates only the first iterations.
-        With `cut_like_gpus`, blocks are cut for the threads of the machine's GPUs, as on real GPUs.
+        With `cut_like_gpus`, the sizes of blocks suit the number of threads of the machine's GPUs,
+        as on real GPUs.
         """
         named: dict[str, Any] = {} if record is None else {"record": str(record)}
         if not whole:
@@ -300,13 +302,13 @@ class Workload(ABC):
         return self._run(cuda, case, (), limits, (warmup, repeats), named)
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        """Return the host node's counts of a run with this number of iterations.
+        """Return what the host node counts in a run with this number of iterations.
 
-        `cache_bytes` is the size of the L2 of the GPU whose limit is computed.
+        `cache_bytes` is the size of the L2 of the GPU for which a limit is computed.
         """
 
-        # All iterations except the first and the last access the same places. So the counts of a
-        # long run follow from the counts of runs with 2 and 3 iterations.
+        # All iterations except the first and the last access the same addresses. The counts of a
+        # long run therefore follow from the counts of runs with 2 and 3 iterations.
         def counted(n: int) -> Counted:
             outcome = self._run(core, case, ("host", None), (n, 0.0))
             return Counted(outcome.wire, work_of(outcome.work, cache_bytes), outcome.sent_bytes)
@@ -316,9 +318,7 @@ class Workload(ABC):
         return counted(3).after(counted(2), iterations - 3)
 
     def accepts(self, error: float, iterations: int) -> bool:
-        """Return whether a result with this error passed its verification, or would have passed
-        it.
-        """
+        """Return whether verification accepts a result with this error."""
         if iterations > self.limits()[0]:
             return False
         if error > self.allowed_error():
@@ -331,8 +331,9 @@ class Workload(ABC):
         return self._references[iterations]
 
     def verify(self, outcome: Outcome) -> float:
-        """Return the largest error in the results of all devices. Raise RunFailure if it is too
-        large.
+        """Return the largest error in the results of all devices.
+
+        Raise RunFailure if the error is too large.
         """
         import numpy as np
 
@@ -376,8 +377,6 @@ class Workload(ABC):
 
 
 def _default_iterations(inputs: type[Inputs]) -> int:
-    """Return the default if no number was given. For an input that is no number, return the
-    maximum.
-    """
+    """Return the default number of iterations, or the maximum if the default is not a number."""
     default = declared(inputs)["iterations"].option.default
     return default if isinstance(default, int) else MAX_ITERATIONS

@@ -1,8 +1,9 @@
-"""Model-based iterative reconstruction of a tomograph's slice, float32.
+"""Model-based iterative reconstruction of a slice from a tomograph's measurements, float32.
 
-An image has size x size pixels of side 1. Row 0 is at the top, the centre is the origin, and y
-points upwards. Angle a is t = a * 180 / angles degrees. Its ray b, from 0 to detectors - 1, is the
-line x cos(t) + y sin(t) = b - (detectors - 1) / 2. Scans are arrays of angles by detectors.
+An image has size x size pixels with sides of length 1. Row 0 is at the top, the centre is the
+origin, and y points upwards. The direction of angle a is t = a * 180 / angles degrees. Ray b of
+this angle, with b from 0 to detectors - 1, is the line x cos(t) + y sin(t) = b - (detectors - 1) /
+2. Scans are arrays of angles by detectors.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ DEFAULT_ANGLES = 64
 DEFAULT_SUBSETS = 4
 DEFAULT_SMOOTHING = 0.01
 
-RAYS_OF_A_BLOCK = 128  # parts of the rays consist of whole blocks of this size
+RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks of this many rays
 FLOAT32_ROUNDING = 2.0**-24
-STRIPS_AT_A_TIME = 16  # the sum along a ray is formed in groups of this many strips
+STRIPS_AT_A_TIME = 16  # the strips along a ray are summed in groups of this many strips
 # The largest rounding error of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
 POSITION_ROUNDINGS = 64
 
@@ -77,7 +78,7 @@ class Ct(Workload):
         super().__init__(f"shepp-logan-{scan.size}", source, inputs)
         self.scan = scan
         self.smoothing = DEFAULT_SMOOTHING if inputs.smoothing is None else inputs.smoothing
-        self.cost: float | None = None  # the reference's cost, as soon as it is known
+        self.cost: float | None = None  # the cost of the reference, once it is computed
 
     @classmethod
     def check_data(cls, inputs: CtInputs) -> None:
@@ -185,22 +186,22 @@ class Ct(Workload):
             raise RunFailure(f"verification failed: {outcome.case}: a pixel is below 0")
         return largest
 
-    # Errors are relative to the image's largest pixel. A step changes a pixel by the mean of (y - a
-    # . x) / |a| over the rays that cross the pixel, and a . x / |a| is itself a mean of pixels. A
-    # ray adds up two products for each strip, first within groups of 16 strips and then over the
-    # groups. A pixel adds up two products for each angle of the subset. Independent roundings
-    # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings.
+    # Errors are relative to the largest pixel of the image. A step changes a pixel by the mean of
+    # (y - a . x) / |a| over the rays that cross the pixel, and a . x / |a| is itself a mean of
+    # pixels. A ray adds up two products for each strip, first within groups of 16 strips and then
+    # over the groups. A pixel adds up two products for each angle of the subset. Independent
+    # roundings partly cancel: the sum of n roundings is about as large as sqrt(n) roundings.
     #
-    # Positions are rounded, too. The length of a ray in a pixel depends on the ray's distance from
-    # the pixel's centre. Over all distances, the changes of this length sum to twice the longest
-    # length. On average over the angles, the relative error of lengths is therefore the relative
-    # error of positions.
+    # Positions are also rounded. The length of a ray in a pixel depends on the ray's distance from
+    # the centre of the pixel. Over all distances, the changes of this length sum to twice the
+    # longest length. On average over the angles, the relative error of lengths is therefore the
+    # relative error of positions.
     #
-    # A step minimises a surrogate above the objective, so it keeps the size of earlier errors. It
-    # adds its own errors, which partly cancel over the steps in the same way. Four times this bound
-    # is above the largest error of very many pixels. A lost or late transfer causes a far larger
-    # error: an old pixel is wrong by its change in the step, and a ray through this pixel is wrong
-    # by that change times the step from ray to image.
+    # A step minimises a surrogate above the objective, so the step does not enlarge earlier errors.
+    # It adds its own errors, which partly cancel over the steps as described above. Four times this
+    # bound is above the largest error of very many pixels. A lost or late transfer causes a far
+    # larger error: an old pixel is wrong by its change in the step, and a ray through this pixel is
+    # wrong by this change times the length of the ray in the pixel.
     def allowed_error(self) -> float:
         scan = self.scan
         of_ray = 2 * STRIPS_AT_A_TIME + scan.size / STRIPS_AT_A_TIME
@@ -211,20 +212,20 @@ class Ct(Workload):
 
 # --- the data and the reference ------------------------------------------------------------------
 
-MOST_SIZE = 8192  # pixels a side
+MOST_SIZE = 8192  # the largest number of pixels on a side
 MOST_DETECTORS = 4 * MOST_SIZE
 MOST_RAYS = 2**31 - 1
 
-# An image stands for 24 cm. Level 1 attenuates by 1 a cm. Level 0.2 is brain tissue, which
-# attenuates like water.
+# A side of an image stands for 24 cm. Level 1 attenuates by 1 per cm. Level 0.2 is brain tissue,
+# which attenuates like water.
 SIDE_CM = 24.0
 
-_BAND = 64  # rows of pixels, or rays, that fit in a cache at a time
-_ENTRY_BYTES = 12  # bytes of an entry of the system's matrix
+_BAND = 64  # this many rows of pixels, or rays, fit in a cache
+_ENTRY_BYTES = 12  # the bytes of an entry of the system's matrix
 
 
 class Ellipse(NamedTuple):
-    """An ellipse, turned counter-clockwise. Lengths are in half sides of the image."""
+    """An ellipse that is turned counter-clockwise. Lengths are in halves of the image's side."""
 
     x: float
     y: float
@@ -274,26 +275,26 @@ class Reconstruction(NamedTuple):
     """The result of `reconstruct`."""
 
     image: NDArray[np.float64]  # size by size pixels
-    cost: float  # for each subset before its last step: the sum over all rays of w (y - a . x)^2
+    cost: float  # sum over all rays of w (y - a . x)^2, for each subset before its last step
 
 
 def least_detectors(size: int) -> int:
-    """Return the fewest detectors that see the whole image.
+    """Return the smallest number of detectors that see the whole image.
 
-    The number is even if the image's size is even, and otherwise odd. Then no ray runs along an
-    edge between pixels, where the ray's length in a pixel would be ambiguous.
+    The number is even if the image's size is even, and odd if the size is odd. Then no ray runs
+    along an edge between pixels, where the pixel of the ray would be ambiguous.
     """
     diagonal = math.ceil(size * math.sqrt(2))
     return diagonal + (diagonal + size) % 2
 
 
 def generate(size: int, angles: int, detectors: int, subsets: int, smoothing: float) -> Scan:
-    """Return a scan of the Shepp-Logan phantom: exact line integrals of its ellipses, without
-    noise.
+    """Return a scan of the Shepp-Logan phantom.
 
-    A ray's weight is the fraction of photons that pass through the phantom. The prior's strength
-    beta is `smoothing` times the mean curvature of the measurements. Raises UserError if there is
-    not enough memory.
+    The measurements are the exact line integrals of the phantom's ellipses, without noise. The
+    weight of a ray is the fraction of photons that pass through the phantom. beta, the strength of
+    the prior, is `smoothing` times the mean curvature of the measurements. Raises UserError if
+    there is not enough memory.
     """
     import numpy as np
 
@@ -323,8 +324,9 @@ def direction(angle: int, angles: int) -> tuple[float, float]:
 
 
 def phantom(size: int) -> NDArray[np.float64]:
-    """Return the Shepp-Logan phantom. A pixel is the sum of the levels of the ellipses around
-    it.
+    """Return the Shepp-Logan phantom.
+
+    A pixel is the sum of the levels of all ellipses that contain the pixel.
     """
     import numpy as np
 
@@ -340,7 +342,7 @@ def phantom(size: int) -> NDArray[np.float64]:
 
 
 def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
-    """Return line integrals of the phantom's ellipses in closed form, in levels times pixels."""
+    """Return the line integrals of the phantom's ellipses in closed form, as level times pixels."""
     import numpy as np
 
     half = size / 2
@@ -360,7 +362,7 @@ def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
 
 
 def neighbours(size: int) -> NDArray[np.int64]:
-    """Return how many neighbours each pixel has, at most four."""
+    """Return the number of neighbours of each pixel, which is at most four."""
     import numpy as np
 
     inner = np.full(size, 2)
@@ -373,8 +375,9 @@ def neighbours(size: int) -> NDArray[np.int64]:
 def data_curvature(size: int, weights: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the curvature of the data term for each pixel j.
 
-    It is the sum over all rays of a(j) w |a|. |a| is a ray's length in the image, and a(j) is its
-    length in the pixel. a(j) is a trapezoid function of the ray's distance from the pixel's centre.
+    The curvature is the sum over all rays of a(j) w |a|. |a| is the length of a ray in the image,
+    and a(j) is its length in pixel j. a(j) is a trapezoid function of the distance of the ray from
+    the centre of the pixel.
     """
     import numpy as np
 
@@ -422,11 +425,11 @@ def _chords(
 
 
 class System:
-    """The matrix of a tomograph. Siddon's method makes it, one angle at a time.
+    """The matrix of a tomograph, made by Siddon's method, one angle at a time.
 
     The method is that of R. L. Siddon, "Fast calculation of the exact radiological path for a
     three-dimensional CT array", Medical Physics 12 (1985) 252-255, in two dimensions. The lines of
-    the grid cut a ray into pieces. The middle of a piece shows in which pixel the piece lies.
+    the grid cut a ray into pieces. The middle of a piece shows which pixel contains the piece.
     """
 
     def __init__(self, size: int, angles: int, detectors: int) -> None:
@@ -434,12 +437,13 @@ class System:
 
         self.size, self.angles, self.detectors = size, angles, detectors
         self._kept: dict[int, csr_array] = {}
-        # Rows that do not fit in memory are computed again when needed.
+        # Rows that do not fit in memory are computed again each time they are needed.
         self._room = reading.memory_bytes() // 4
 
     def matrices(self, chosen: range) -> Iterator[csr_array]:
-        """Yield the rows of these angles, detectors by pixels for each angle. Several are made at a
-        time.
+        """Yield a matrix of detectors by pixels for each chosen angle.
+
+        Threads make several matrices at a time.
         """
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             for angle, matrix in zip(chosen, pool.map(self._kept_or_made, chosen), strict=True):
@@ -468,9 +472,10 @@ class System:
     def _pieces(
         self, distance: NDArray[np.float64], cosine: float, sine: float
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]:
-        """Return the pieces of an angle's rays.
+        """Return the pieces of the rays of an angle.
 
-        The result has the number of pieces of each ray, and the pixel and the length of each piece.
+        The result has the number of pieces of each ray, the pixel of each piece, and the length of
+        each piece.
         """
         import numpy as np
 
@@ -493,7 +498,7 @@ class System:
 
 
 def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
-    """Make iterations from 0 in float64. src/workload/ct.hpp describes the method."""
+    """Iterate from an image of zeros, in float64. src/workload/ct.hpp describes the method."""
     import numpy as np
 
     size = scan.size
@@ -517,7 +522,7 @@ def reconstruct(scan: Scan, iterations: int) -> Reconstruction:
 
 
 def _differences(image: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of each pixel's differences from its neighbours."""
+    """Return, for each pixel, the sum of its differences from its neighbours."""
     import numpy as np
 
     total = np.zeros_like(image)

@@ -27,8 +27,8 @@ DEFAULT_DIMENSIONS = 3
 
 FLOAT32_ROUNDING = 2.0**-24
 STAGES = 3
-# The number of independent roundings of a point in a stage. Each of these roundings is about as
-# large as the rounding of the result. The heat equation has three in each dimension: a sum, a
+# The number of independent roundings of a point in a stage, per dimension. Each of these roundings
+# is about as large as the rounding of the result. The heat equation has three kinds: a sum, a
 # factor and an addition. Burgers' equation has five fluxes in each direction instead of the sum.
 ROUNDINGS_OF_A_DIMENSION = {"heat": 8, "burgers": 30}
 
@@ -117,7 +117,7 @@ class Diffusion(Slabs):
     # Errors are relative to the largest value at the start, because later values hardly exceed it.
     # The roundings of a stage are independent and partly cancel: the sum of n roundings is about as
     # large as sqrt(n) roundings. The method is stable, so a stage does not enlarge earlier errors.
-    # Errors that Burgers' equation carries into a front stay there. Four times this bound is above
+    # With Burgers' equation, errors that reach a front stay there. Four times this bound is above
     # the largest error of very many points. A lost or late transfer causes a far larger error: an
     # old plane is wrong by its change in a stage.
     def allowed_error(self) -> float:
@@ -129,10 +129,10 @@ class Diffusion(Slabs):
 # --- the data and the reference ------------------------------------------------------------------
 
 EQUATIONS = ("heat", "burgers")
-HALO = {"heat": 2, "burgers": 3}  # the number of planes in a halo
+HALO = {"heat": 2, "burgers": 3}  # the number of planes of a halo on each side
 MOST_POINTS = 2**31 - 1
 _MODES = 8  # the number of waves in the sum at the start
-_TINY = 1e-6  # keeps WENO's weights finite
+_TINY = 1e-6  # keeps the weights of WENO finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,19 +151,19 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Return how many neighbouring points a part needs on each side."""
+        """Return the number of points that a part needs from each of its neighbours."""
         return HALO[self.equation] * self.plane
 
 
 def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
-    """Return a smooth start: a sum of 8 random waves.
+    """Return smooth initial values: a sum of 8 random waves.
 
-    Each wave has 1 to 4 periods along a side, and the largest value is about 1.
+    Each wave has 1 to 4 periods along a side. The largest value is about 1.
 
-    Random numbers are the upper 24 bits of PCG64's output for the seed. They give, for each wave,
-    the numbers of periods along the dimensions, the phase and the height. The step of the heat
-    equation is 0.3 / dimensions, a third of the largest stable step. The step of Burgers' equation
-    is 0.4 / (dimensions max |u|).
+    Random numbers are the upper 24 bits of PCG64's output for the seed. For each wave, they give
+    the number of periods in each dimension, the phase and the height. The time step of the heat
+    equation is 0.3 / dimensions, a third of the largest stable step. The time step of Burgers'
+    equation is 0.4 / (dimensions max |u|).
     """
     import numpy as np
 
@@ -199,7 +199,7 @@ def solve(start: Start, steps: int) -> Grid:
 
 
 def change(start: Start, u: Grid) -> Grid:
-    """Return the change of u in one step of Euler's method."""
+    """Return the change of `u` in one step of Euler's method."""
     import numpy as np
 
     total = np.zeros_like(u)
@@ -221,9 +221,9 @@ def change(start: Start, u: Grid) -> Grid:
 
 
 def _fluxes(wide: Grid, speed: float) -> Grid:
-    """Return the flux through all faces, beginning with the face before the first point.
+    """Return the flux through each face, beginning with the face before the first point.
 
-    `wide` is the grid with 3 more points on each side.
+    `wide` is the grid with 3 additional points on each side.
     """
     right = (wide**2 / 2 + speed * wide) / 2
     left = (wide**2 / 2 - speed * wide) / 2

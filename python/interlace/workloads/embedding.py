@@ -34,14 +34,14 @@ MOST_ADDED = (1 << 24) // LARGEST
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingInputs(DealtInputs):
-    """The options of the table and the batch."""
+    """The options of the table and of the batch."""
 
     size: Annotated[Size, Option("N", "rows of the table", DEFAULT_ROWS)] = None
     row_bytes: Annotated[
         int | None, Option("B", "bytes of a row: 32, 64, 128, 256 or 512", DEFAULT_ROW_BYTES)
     ] = None
     batch: Annotated[
-        int | None, Option("N", "gradients, added in each iteration", DEFAULT_BATCH)
+        int | None, Option("N", "gradients that each iteration adds", DEFAULT_BATCH)
     ] = None
 
 

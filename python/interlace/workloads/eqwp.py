@@ -25,8 +25,8 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 EPOCHS = 2  # a step has an epoch for stresses and an epoch for velocities
-# The number of roundings of a value in an epoch: seven for each of three differences, a sum, a
-# factor and an addition.
+# The number of roundings of a value in an epoch: three differences with seven roundings each, a
+# sum, a factor and an addition.
 ROUNDINGS = 24
 
 
@@ -80,7 +80,7 @@ class Eqwp(Slabs):
         return {"points": len(self.start.velocity) ** 3}
 
     def arguments(self) -> tuple[Any, ...]:
-        # A plane has its three components in sequence, like a plane with three times as many rows.
+        # A plane holds its three components one after another, as if it had three times the rows.
         planes, components, rows, columns = self.start.velocity.shape
         flat = self.start.velocity.reshape(planes, components * rows, columns)
         return flat, self.start.medium, self.kernel
@@ -127,18 +127,18 @@ class Start:
 
     @property
     def halo(self) -> int:
-        """Return how many neighbouring values a part needs on each side."""
+        """Return the number of values that a part needs from each of its neighbours."""
         return HALO * self.plane
 
 
 def generate(side: int, seed: int = 1) -> Start:
     """Return a cube with `size` points a side, four layers of equal depth and 48 pulses of motion.
 
-    From top to bottom, P waves travel at 1500, 2500, 4000 and 6000 m/s, and densities are 1800,
+    From top to bottom, P waves travel at 1500, 2500, 4000 and 6000 m/s, and the densities are 1800,
     2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. S waves are slower than P waves by
     a factor of sqrt(3). A pulse is a Gaussian around a random point, in a random direction. The
-    largest velocity is 1 m/s. Random numbers are the upper 24 bits of PCG64's output for the seed.
-    Each pulse takes six of them.
+    largest velocity is 1 m/s. Random numbers are the upper 24 bits of PCG64's output for the seed,
+    six numbers for each pulse.
     """
     import numpy as np
 
@@ -147,7 +147,7 @@ def generate(side: int, seed: int = 1) -> Start:
     reading.require_memory(300 * side**3, f"a grid of {side} points a side", "grid")
     layer = np.arange(side) * len(_LAYERS) // side
     p_speed, density = np.array(_LAYERS)[layer].T
-    # both mu and lambda have this value, because S waves are slower than P waves by the root of 3
+    # both mu and lambda have this value, because P waves are sqrt(3) times as fast as S waves
     lame_2 = density * p_speed**2 / 3
     step = _COURANT / p_speed.max()  # dt / dx
     medium = np.column_stack([lame_2 * step, lame_2 * step, step / density]).astype(np.float32)
@@ -192,7 +192,7 @@ def propagate(start: Start, steps: int) -> Field:
 
 
 def _before(f: Field, axis: int) -> Field:
-    """Return fourth-order differences between each point and the point before it.
+    """Return, for each point, the fourth-order difference between the point and the point before.
 
     Values outside the grid are 0.
     """
@@ -200,7 +200,7 @@ def _before(f: Field, axis: int) -> Field:
 
 
 def _behind(f: Field, axis: int) -> Field:
-    """Return fourth-order differences between the point after each point and that point."""
+    """Return, for each point, the fourth-order difference between the next point and the point."""
     return _differences(f, axis, 1)
 
 

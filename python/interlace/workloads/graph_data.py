@@ -1,4 +1,4 @@
-"""The code that workloads on graphs share: options, generated graphs, and parts for the GPUs."""
+"""What workloads on graphs share: options, generated graphs, and parts for the GPUs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from interlace.data.graphs import Graph
 
-PUSH = "push"  # the kernel that follows out-edges and updates the vertices at their ends
+PUSH = "push"  # the kernel that follows out-edges and updates the target of each edge
 
-# Fields of Inputs. The first list selects a model of interlace.data.graph_models. The second list
-# has all fields that select a graph.
+# Names of fields of Inputs. MODELS are the fields that select a model of
+# interlace.data.graph_models. GRAPHS are all fields that select a graph.
 MODELS = ("cage", "crawl", "rgg")
 GRAPHS = ("data", "rmat", *MODELS)
 
@@ -55,7 +55,7 @@ class ModelInputs(Inputs):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInputs(ModelInputs):
-    """Options of a graph."""
+    """The options that select or generate a graph."""
 
     data: Annotated[
         Data, Option("FILE", "a graph: .mtx, .txt, .el, .edges or .tsv, each also .gz")
@@ -63,15 +63,15 @@ class GraphInputs(ModelInputs):
     rmat: Annotated[int | None, Option("SCALE", "generate an R-MAT graph of 2**SCALE vertices")] = (
         None
     )
-    edge_factor: Annotated[int | None, Option("N", "edges a vertex of R-MAT", 16)] = None
+    edge_factor: Annotated[int | None, Option("N", "edges per vertex of R-MAT", 16)] = None
     kernel: Annotated[Kernel, Default("balanced (or warp-per-row, push)")] = None
     subscribe: Subscribe = None
 
 
 def check_one(inputs: Inputs, names: tuple[str, ...]) -> str | None:
-    """Return the name of the field that was given. Raise UserError if two of `names` were given.
+    """Return the field of `names` that was given, or None if none was given.
 
-    Return None if none of them was given.
+    Raise UserError if two of these fields were given.
     """
     given = [name for name in names if getattr(inputs, name) is not None]
     if len(given) > 1:
@@ -93,8 +93,9 @@ def check_model(inputs: ModelInputs) -> None:
 
 
 def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
-    """Return the graph of the selected model, its name and its source; None if no model is
-    selected.
+    """Return the graph of the selected model, the graph's name and its source.
+
+    Return None if no model is selected.
     """
     from interlace.data.graph_models import MODELS as MADE
 
@@ -108,7 +109,7 @@ def model_graph(inputs: ModelInputs) -> tuple[Graph, str, str] | None:
 
 
 def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, str]:
-    """Return the graph, its name and its source. With `cuda`, the GPU generates R-MAT graphs."""
+    """Return the graph, its name and its source. With `cuda`, the GPU generates an R-MAT graph."""
     from interlace.data import graphs
 
     made = model_graph(inputs)
@@ -133,7 +134,7 @@ def generated_graph(inputs: GraphInputs, cuda: Any | None) -> tuple[Graph, str, 
 
 
 class GraphWorkload(Workload):
-    """A workload that divides rows among the GPUs. A row is a vertex with its neighbours."""
+    """A workload that divides rows among the GPUs. A row is a vertex with its in-edges."""
 
     element = "vertex"
     kernels = ("balanced", "warp-per-row", PUSH)
@@ -170,9 +171,10 @@ class GraphWorkload(Workload):
 
     @cached_property
     def out_edges(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.intp]]:
-        """Return the graph sorted by out-edges.
+        """Return the out-edges of the graph, sorted by vertex.
 
-        The result has offsets, columns, and the place of each edge among the in-edges.
+        The result has the offsets of vertices, the targets of edges, and the index of each edge
+        among the in-edges.
         """
         import numpy as np
 
@@ -185,16 +187,14 @@ class GraphWorkload(Workload):
     def boundaries(self, gpus: int) -> Sequence[int]:
         from interlace.data.graphs import partition, partition_by_edges
 
-        # With subscribers, fewer values are sent than `partition` assumes.
+        # If not all GPUs receive all values, fewer values are sent than `partition` assumes.
         cut = partition if self.subscribe == "all" else partition_by_edges
         if self.has_updates:
             return partition_by_edges(self.out_edges[0], gpus)
         return cut(self.graph.offsets, gpus)
 
     def rows_of_columns(self) -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-        """Return the offsets of rows and the rows' columns, in the form for the compiled
-        modules.
-        """
+        """Return the offsets of rows and the columns of rows, as the compiled modules need them."""
         import numpy as np
 
         if self.has_updates:
@@ -210,7 +210,7 @@ class GraphWorkload(Workload):
             return slice(cut[device], cut[device + 1])
         if self.subscribe == "all":
             return super().held(case, device)
-        # The device needs the rows that it computes, and the values that these rows read.
+        # The device has the rows that it computes, and the values that these rows read.
         begin, end = self.boundaries(case.gpus)[device : device + 2]
         offsets, columns = self.graph.offsets, self.graph.columns
         held = np.zeros(self.graph.rows, dtype=bool)

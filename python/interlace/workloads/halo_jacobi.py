@@ -1,4 +1,4 @@
-"""Jacobi for Laplace's equation on a grid, float32. Its halos go around a ring of GPUs."""
+"""Jacobi for Laplace's equation on a grid, float32. The GPUs exchange halos in a ring."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ MOST_ROWS = 1 << 20
 MOST_COLUMNS = 1 << 30
 
 FLOAT32_ROUNDING = 2.0**-24
-# The number of roundings of a point in an iteration. Only its sums are rounded, because the factor
-# 1/4 is exact.
+# The number of roundings of a point in an iteration. Only the sums of a point are rounded, because
+# the factor 1/4 is exact.
 ROUNDINGS = 3
 
-# The bytes of a point. While the reference is computed, memory holds three float64 grids.
-# Afterwards memory holds one grid, the results of all GPUs, the indices of a GPU's points, and the
-# differences.
+# The bytes of memory per point. While the reference is computed, memory holds three grids in
+# float64. Afterwards memory holds one grid, the results of all GPUs, the indices of a GPU's points,
+# and the differences.
 REFERENCE_BYTES = 36
 # The reference computes this many columns of all rows at a time.
 CACHED_COLUMNS = 1 << 14
-# The counts are proportional to the number of columns if this number changes by steps that keep the
-# rows aligned to sectors.
+# Narrow grids have a multiple of this many columns. Their rows are then aligned to sectors, so the
+# counts are proportional to the number of columns.
 COUNTED_COLUMNS = 2048
 
 
@@ -55,7 +55,7 @@ class HaloJacobiInputs(Inputs):
 
 
 class HaloJacobi(Workload):
-    """Jacobi for Laplace's equation on a grid, float32. Its halos go around a ring of GPUs."""
+    """Jacobi for Laplace's equation on a grid, float32. The GPUs exchange halos in a ring."""
 
     name = "halo-jacobi"
     place = 9
@@ -108,7 +108,7 @@ class HaloJacobi(Workload):
         return cut_planes(self.rows, self.columns, gpus)
 
     def largest_part(self, gpus: int) -> int:
-        # The first row and the last row go to different GPUs.
+        # A part sends its first row and its last row to different GPUs.
         return min(super().largest_part(gpus), ELEMENT_BYTES * self.columns)
 
     @property
@@ -132,8 +132,8 @@ class HaloJacobi(Workload):
         return np.concatenate([row * self.columns + of_a_row for row in rows])
 
     def count(self, core: Any, case: Case, iterations: int, cache_bytes: int = 0) -> Counted:
-        # Counting a large grid on the host is slow. For a grid that is larger than the L2, narrow
-        # grids are counted and their counts are scaled up.
+        # Counting a large grid on the host is slow. If the grid is larger than the L2, narrow grids
+        # are counted instead, and their counts are scaled up.
         least = min(end - begin for begin, end in pairwise(self.boundaries(case.gpus)))
         turns = self.columns // COUNTED_COLUMNS
         if turns <= 2 or 2 * ELEMENT_BYTES * least <= cache_bytes:
@@ -152,7 +152,7 @@ class HaloJacobi(Workload):
         values = solve(start(self.rows, self.columns), iterations).ravel()
         return Reference(values, np.broadcast_to(np.float64(1), values.shape))
 
-    # Values are between 0 and 1, and errors are relative to 1. The mean of four values does not
+    # Values are between 0 and 1, so errors are relative to 1. The mean of four values does not
     # enlarge their errors. The roundings of an iteration's sums are independent and partly cancel:
     # the sum of n roundings is about as large as sqrt(n) roundings. Four times this bound is above
     # the largest error of very many points. A lost or late row causes a far larger error: the row
@@ -162,7 +162,7 @@ class HaloJacobi(Workload):
 
 
 def start(rows: int, columns: int) -> NDArray[np.float64]:
-    """Return the initial values by [row][column], as in src/workload/halo_jacobi.hpp."""
+    """Return the initial values as [row][column], by the rule of src/workload/halo_jacobi.hpp."""
     import numpy as np
 
     across = np.arange(columns, dtype=np.int64) * 104729
@@ -176,7 +176,7 @@ def solve(values: NDArray[np.float64], iterations: int) -> NDArray[np.float64]:
     """Return the values after some iterations. Rows are periodic, and outer columns are fixed."""
     import numpy as np
 
-    now, after = values.copy(), values.copy()  # the outer columns of both grids never change
+    now, after = values.copy(), values.copy()  # both grids keep their outer columns
     for _ in range(iterations):
         for begin in range(1, values.shape[1] - 1, CACHED_COLUMNS):
             here = slice(begin, min(begin + CACHED_COLUMNS, values.shape[1] - 1))

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 DEFAULT_BINS = 1 << 20
 DEFAULT_KEYS = 1 << 20
-MOST_COUNTED = 1 << 24  # a float holds these counts exactly
+MOST_COUNTED = 1 << 24  # a float holds all counts up to this number exactly
 
 
 @dataclass(frozen=True, kw_only=True)
 class HistogramInputs(DealtInputs):
-    """The options of the bins and the keys."""
+    """The options of the bins and of the keys."""
 
     size: Annotated[Size, Option("N", "bins", DEFAULT_BINS)] = None
-    keys: Annotated[int | None, Option("N", "keys, counted in each iteration", DEFAULT_KEYS)] = None
+    keys: Annotated[int | None, Option("N", "keys that each iteration counts", DEFAULT_KEYS)] = None
 
 
 class Histogram(DealtWorkload):

@@ -1,8 +1,8 @@
 """Homogeneous isotropic turbulence in a periodic box, pseudo-spectral, float32.
 
 src/workload/hit.hpp describes the equations and the scheme. A side of the box has n points and the
-length 2 pi. The coefficients of the velocity are complex arrays [x, y, z][kz][ky][kx], divided by
-n**3. Wavenumbers have the order of numpy.fft, and kx runs from 0 to n / 2.
+length 2 pi. The coefficients of the velocity, divided by n**3, are complex arrays
+[x, y, z][kz][ky][kx]. Wavenumbers have the order of numpy.fft. kx runs from 0 to n / 2.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DEFAULT_SIZE = 32
 
 FLOAT32_ROUNDING = 2.0**-24
 COMPLEX_BYTES = 8
-FIELDS = 6  # the number of fields in the larger transpose
+FIELDS = 6  # the number of fields in the larger of the two transposes
 STAGES = 2
 
 
@@ -54,7 +54,7 @@ class Hit(Slabs):
     def __init__(self, start: Start, source: str, inputs: HitInputs) -> None:
         super().__init__(f"turbulence-{start.side}", source, inputs, start.velocity, halo=0)
         self.start = start
-        self.energy: float | None = None  # the reference's energy, as soon as it is known
+        self.energy: float | None = None  # the energy of the reference, once it is computed
 
     @classmethod
     def check_data(cls, inputs: HitInputs) -> None:
@@ -87,13 +87,13 @@ class Hit(Slabs):
         }
 
     def largest_part(self, gpus: int) -> int:
-        # In a transpose, each other GPU receives its own block.
+        # In a transpose, each other GPU receives a different block.
         planes = -(-self.start.side // gpus)
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
     def arguments(self) -> tuple[Any, ...]:
-        # A plane has the components and all kz of one ky, in sequence. A complex number has two
-        # floats.
+        # For each ky, a plane has the components and all kz one after another. A complex number has
+        # two floats.
         flat = self.start.velocity.reshape(self.start.side, 3 * self.start.side, -1)
         return flat, self.start.viscosity, self.start.step, self.kernel
 
@@ -106,13 +106,14 @@ class Hit(Slabs):
         return Reference(values, np.full(values.size, np.abs(values).max()))
 
     # Errors are relative to the largest coefficient. A transform of n^3 numbers rounds each number
-    # log2(n^3) times. These roundings are independent. Spread over all coefficients, they are far
-    # below the largest coefficient. A stage makes two transforms in sequence, with a product
-    # between them and a projection after them: about ten roundings each. A stage adds these errors
-    # times the step's share of the change, and a few roundings of the old value. Roundings partly
-    # cancel: the sum of n roundings is about as large as sqrt(n) roundings. Four times this bound
-    # is above the largest error of very many numbers. A lost or late transfer causes a far larger
-    # error: a block of an old transpose is wrong by the change of all its waves in a stage.
+    # log2(n^3) times. These roundings are independent. They are spread over all coefficients, so
+    # they are far below the largest coefficient. A stage makes two transforms one after the other,
+    # with a product between them and a projection after them: about ten roundings each. A stage
+    # adds these errors times the step's share of the change, and a few roundings of the old value.
+    # Roundings partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Four
+    # times this bound is above the largest error of very many numbers. A lost or late transfer
+    # causes a far larger error: a block of an old transpose is wrong by the change of all its waves
+    # in a stage.
     def allowed_error(self) -> float:
         of_transforms = 2 * 3 * math.log2(self.start.side)
         return 4 * FLOAT32_ROUNDING * math.sqrt(STAGES * self.iterations * (of_transforms + 10))
@@ -138,10 +139,10 @@ class Start:
 def generate(side: int, seed: int = 1) -> Start:
     """Return a random, divergence-free velocity whose root mean square is 1 in each direction.
 
-    The velocity's energy at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). The function
-    takes white noise from the upper 24 bits of PCG64's output for the seed, scales the noise to
-    this spectrum, and keeps the divergence-free part. The viscosity is 1 / side. The largest
-    velocity takes two steps from a point to the neighbouring point.
+    The energy of the velocity at wavenumber k is proportional to k^4 exp(-2 (k / 3)^2). The
+    function takes white noise from the upper 24 bits of PCG64's output for the seed, scales the
+    noise to this spectrum, and keeps the divergence-free part. The viscosity is 1 / side. At the
+    largest velocity, the way from a point to its neighbour takes two time steps.
     """
     import numpy as np
 
@@ -196,8 +197,9 @@ def energy(modes: NDArray[np.floating]) -> float:
 
 
 def _wavenumbers(side: int) -> NDArray[np.float64]:
-    """Return the wavenumbers kx, ky, kz of each coefficient. The wavenumber side / 2 is
-    positive.
+    """Return the wavenumbers kx, ky and kz of each coefficient.
+
+    The wavenumber side / 2 is positive.
     """
     import numpy as np
 
@@ -208,9 +210,10 @@ def _wavenumbers(side: int) -> NDArray[np.float64]:
 
 
 def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
-    """Return whether each coefficient is kept.
+    """Return which coefficients are kept.
 
-    A coefficient is kept if it is below two thirds of the wavenumbers and is not the mean.
+    A coefficient is kept if each of its wavenumbers is below two thirds of the largest wavenumber,
+    and if it is not the mean.
     """
     import numpy as np
 
@@ -219,7 +222,7 @@ def _kept(k: NDArray[np.float64], side: int) -> NDArray[np.bool_]:
 
 
 def _project(a: Modes, k: NDArray[np.float64]) -> Modes:
-    """Return the divergence-free part."""
+    """Return the divergence-free part of a field."""
     square = (k**2).sum(axis=0)
     square[0, 0, 0] = 1
     result: Modes = a - k * ((k * a).sum(axis=0) / square)

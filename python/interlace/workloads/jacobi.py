@@ -1,7 +1,7 @@
 """The Jacobi iteration on a banded, diagonally dominant linear system, float32.
 
-A system is A x = b in float32, its matrix stored by diagonals. Every matrix is strictly diagonally
-dominant with a positive diagonal, so that the Jacobi iteration converges.
+A system is A x = b in float32. The matrix A is stored by diagonals. Every matrix is strictly
+diagonally dominant and has a positive diagonal, so that the Jacobi iteration converges.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Jacobi(Workload):
 
     def largest_part(self, gpus: int) -> int:
         part = super().largest_part(gpus)
-        # A halo has two parts, which go to different GPUs.
+        # A part sends the two parts of its halo to different GPUs.
         return min(part, ELEMENT_BYTES * self.system.half_bandwidth) if self.halo else part
 
     @property
@@ -135,14 +135,15 @@ class Jacobi(Workload):
 
         return Reference(*jacobi_reference(self.system, iterations))
 
-    # An element's error is relative to the sum of the magnitudes of its terms, so that values that
-    # cancel are also compared. A row adds 2 K products to b, rounds the reciprocal of its diagonal
-    # and multiplies by it. These are 2 K + 3 independent roundings, which partly cancel: the sum of
-    # n roundings is about as large as sqrt(n) roundings. An iteration shrinks earlier errors at
-    # least by the factor `dominance`. So all errors add up to at most 1 / (1 - dominance) times the
-    # error of one iteration. Four times this bound is above the largest error of very many rows. A
-    # lost or late transfer causes a far larger error: an old value is wrong by its change in the
-    # iteration, and A(i, j) / A(i, i) of this error enters a row.
+    # The error of an element is relative to the sum of the magnitudes of the element's terms, so
+    # that elements whose terms cancel can be compared. A row adds 2 K products to b, rounds the
+    # reciprocal of its diagonal, and multiplies by this reciprocal. These are 2 K + 3 independent
+    # roundings, which partly cancel: the sum of n roundings is about as large as sqrt(n) roundings.
+    # An iteration shrinks earlier errors at least by the factor `dominance`. All errors therefore
+    # add up to at most 1 / (1 - dominance) times the error of one iteration. Four times this bound
+    # is above the largest error of very many rows. A lost or late transfer causes a far larger
+    # error: an old value is wrong by its change in the iteration, and a row gets A(i, j) / A(i, i)
+    # of this error.
     def allowed_error(self) -> float:
         rest = 1 - self.system.dominance
         passes = min(self.iterations, 1 / rest) if rest > 0 else self.iterations
@@ -159,7 +160,7 @@ DOMINANCE = 0.9  # the dominance of generated systems
 
 @dataclass(frozen=True, eq=False)
 class BandedSystem:
-    """The system A x = b. `diagonals[half_bandwidth + k, i]` is A(i, i + k), and 0 outside."""
+    """The system A x = b. `diagonals[half_bandwidth + k, i]` is A(i, i + k), or 0 outside of A."""
 
     name: str
     diagonals: NDArray[np.float32]  # 2 half_bandwidth + 1 diagonals by rows
@@ -177,10 +178,9 @@ class BandedSystem:
 
     @cached_property
     def dominance(self) -> float:
-        """Return the dominance, which is below 1 if the matrix is diagonally dominant.
+        """Return the largest ratio of the other magnitudes of a row to the row's diagonal.
 
-        It is the largest ratio over the rows of the sum of a row's off-diagonal magnitudes to its
-        diagonal.
+        This ratio is below 1 if the matrix is diagonally dominant.
         """
         return float(
             (_other_magnitudes(self.diagonals) / self.diagonals[self.half_bandwidth]).max()
@@ -191,15 +191,15 @@ class JacobiReference(NamedTuple):
     """The result of `jacobi_reference`."""
 
     x: NDArray[np.float64]
-    # the values if every entry of A and b were replaced by its magnitude
+    # the result of the same iteration if A and b had the magnitudes of their entries instead
     magnitude: NDArray[np.float64]
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system. The right-hand side is the same as in `generate` with this seed.
+    """Read the matrix of a system. The right-hand side is that of `generate` with the same seed.
 
-    `.mtx`, `.mtx.gz`: Matrix Market coordinate, field real or integer, symmetry general or
-    symmetric, square. Entries at the same place are added.
+    `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format, square. The field is real or integer.
+    The symmetry is general or symmetric. Entries at the same place are added.
 
     Raises UserError if the file cannot be read or has an error (with the line's number), or if the
     matrix is not banded or not diagonally dominant.
@@ -222,9 +222,9 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
     """Return a random system that resembles the systems of finite elements.
 
     All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
-    .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first all diagonals, from the
-    lowest one on, and then the right-hand side. An entry of the main diagonal is the sum of its
-    row's other magnitudes divided by DOMINANCE, or 1 if this sum is 0.
+    .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first for all diagonals, from
+    the lowest diagonal on, and then for the right-hand side. An entry of the main diagonal is the
+    sum of the other magnitudes of its row divided by DOMINANCE, or 1 if this sum is 0.
     """
     import numpy as np
 
@@ -248,7 +248,7 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
 
 
 def jacobi_reference(system: BandedSystem, iterations: int) -> JacobiReference:
-    """Make Jacobi iterations from x = 0 in float64."""
+    """Iterate from x = 0, in float64."""
     import numpy as np
 
     diagonal = system.diagonals[system.half_bandwidth].astype(np.float64)
@@ -262,7 +262,7 @@ def jacobi_reference(system: BandedSystem, iterations: int) -> JacobiReference:
         return x
 
     x = iterate(rest, right)
-    if rest.data.max(initial=0) <= 0 and right.min() >= 0:  # nothing cancels
+    if rest.data.max(initial=0) <= 0 and right.min() >= 0:  # no terms of an element cancel
         return JacobiReference(x, x)
     return JacobiReference(x, iterate(-abs(rest), np.abs(right)))
 
@@ -282,7 +282,7 @@ def _off_diagonal(system: BandedSystem) -> dia_matrix:
 
 
 def _inside(rows: int, k: int) -> slice:
-    """Return the rows in which diagonal k is inside the matrix."""
+    """Return the rows whose entry on diagonal k lies inside the matrix."""
     return slice(max(0, -k), rows - max(0, k))
 
 
@@ -306,7 +306,7 @@ def _other_magnitudes(diagonals: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def _needed_bytes(rows: int, half_bandwidth: int) -> int:
-    """Return the bytes of memory that a system and its float64 reference need."""
+    """Return the bytes of memory for a system and for its reference in float64."""
     return (2 * half_bandwidth + 1) * rows * 12 + 40 * rows
 
 

@@ -1,10 +1,11 @@
 """Options of workloads. An option is declared once, as the type of a field of a workload's inputs.
 
-The command line, the tables [options] of sweep files and the help follow from these types:
+The types determine the options of the command line, the tables [options] of sweep files, and the
+help:
 
     class MyInputs(Inputs):
         seed: Seed = None  # an option of several workloads
-        size: Annotated[Size, Default(32)] = None  # the same, with this workload's default
+        size: Annotated[Size, Default(32)] = None  # a shared option with this workload's default
         angle: Annotated[float | None, Option("A", "degrees of the first turn", 45)] = None
 """
 
@@ -19,7 +20,7 @@ from interlace.base.errors import UserError
 
 
 class Option(NamedTuple):
-    """An option of a workload: its letter in the help, and its help text."""
+    """An option of a workload: the word for its value in the help, and its help text."""
 
     metavar: str
     help: str  # the help text, without the names of the workloads that have the option
@@ -28,28 +29,28 @@ class Option(NamedTuple):
 
 
 class Default(NamedTuple):
-    """A workload's own default for an option that several workloads take."""
+    """The default of one workload for an option that several workloads take."""
 
     value: object
 
 
 Data = Annotated[Path | None, Option("FILE", "the input")]
 Seed = Annotated[int | None, Option("N", "the seed of generated data", 1)]
-Size = Annotated[int | None, Option("N", "pixels or points a side")]
+Size = Annotated[int | None, Option("N", "pixels or points on a side")]
 Kernel = Annotated[
     str | None,
     Option(
         "NAME",
-        "the kernel; all kernels of a workload do the same work, but they differ in which values "
-        "they store side by side",
+        "the kernel; all kernels of a workload do the same work, but each kernel stores other "
+        "values next to each other",
     ),
 ]
 Subscribe = Annotated[
     str | None,
     Option(
         "all|needed",
-        "send values to all GPUs, or only to the GPUs that read them; then a store goes to the "
-        "readers of its value, and a copy moves one range with all values that a GPU reads",
+        "send each value to all GPUs, or only to the GPUs that read it; with needed, a store goes "
+        "to the readers of its value, and a copy moves one range with all values that a GPU reads",
         "all",
     ),
 ]
@@ -69,44 +70,44 @@ Tolerance = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """The options of a workload's input and of its run. None means that an option was not given.
+    """The options of a workload's data and of its run. None means that an option was not given.
 
-    Each field is the option of the same name. A workload declares its own inputs in a subclass.
+    Each field is an option of the same name. Each workload declares its own inputs in a subclass.
     """
 
     iterations: Iterations = None
     tolerance: Tolerance = None
 
     def given(self) -> list[str]:
-        """Return the names of the fields that were given."""
+        """Return the names of the fields that have a value."""
         return [one.name for one in fields(self) if getattr(self, one.name) is not None]
 
     def files(self) -> dict[str, Path]:
-        """Return the files that were given, by option."""
+        """Return the files that the user gave, by option."""
         values = {option_of(name): getattr(self, name) for name in self.given()}
         return {option: value for option, value in values.items() if isinstance(value, Path)}
 
     def refuse(self, names: Iterable[str], reason: str) -> None:
-        """Raise UserError with the reason if one of these fields was given."""
+        """Raise UserError with the reason if one of these fields has a value."""
         for name in names:
             if getattr(self, name) is not None:
                 raise UserError(f"{option_of(name)} {reason}")
 
 
 def option_of(name: str) -> str:
-    """Return the option of a field."""
+    """Return the name of a field's option, such as --half-bandwidth."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
 class Declared(NamedTuple):
-    """A field of a workload's inputs."""
+    """A field of a workload's inputs, as the class of the inputs declares it."""
 
     kind: type  # one of: int, float, str, bool, Path
     option: Option
 
 
 def declared(inputs: type[Inputs]) -> dict[str, Declared]:
-    """Return the fields of a workload's inputs by name."""
+    """Return the declared fields of a workload's inputs, by name."""
     hints = get_type_hints(inputs, include_extras=True)
     found = {}
     for one in fields(inputs):
@@ -123,10 +124,10 @@ def declared(inputs: type[Inputs]) -> dict[str, Declared]:
 
 
 class Taken(NamedTuple):
-    """An option, with the help text of each workload that takes it."""
+    """An option, with its declaration in each workload that takes it."""
 
     kind: type
-    by: dict[str, Option]  # from a workload's name to its option
+    by: dict[str, Option]  # maps a workload's name to its declaration of the option
 
     def help(self, workloads: int) -> str:
         """Return the help text. `workloads` is the number of all workloads."""
@@ -156,7 +157,7 @@ class Taken(NamedTuple):
 
 
 def options(takers: Mapping[str, type[Inputs]]) -> dict[str, Taken]:
-    """Return every option by field name. `classes` are the workloads by name."""
+    """Return every option by field name. `takers` maps a workload's name to its inputs."""
     found: dict[str, Taken] = {}
     for workload, inputs in takers.items():
         for name, (kind, option) in declared(inputs).items():

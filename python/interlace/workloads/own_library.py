@@ -1,4 +1,4 @@
-"""Finds the library that runs a workload of another package."""
+"""Finds the library that runs a workload of another package, or a workload of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def library_name(workload: str, *, on_gpus: bool) -> str:
 
 
 def library_of(workload: str, source: str, module: Any) -> Any:
-    """Return the library of a workload. The Python module `source` defines the workload.
+    """Return the library of a workload that the Python module `source` defines.
 
     The compiled module `module` loads the library: _core, or _cuda for GPUs. Raises UserError if
     the library does not exist.

@@ -1,14 +1,13 @@
 """Finds workloads of other packages.
 
-A package names its workloads in the entry point group `interlace.workloads`.
-
-A line of such a package's pyproject.toml names the class:
+A package names its workloads in the entry point group `interlace.workloads`. For each workload, the
+package's pyproject.toml has a line that names the class:
 
     [project.entry-points."interlace.workloads"]
     heat-rod = "heat_rod.workload:HeatRod"
 
-A package that cannot be used never stops a command. A command that names its workload reports the
-reason.
+A package that cannot be used does not stop a command, unless the command names a workload of the
+package. In that case, the command reports the reason.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ GROUP = "interlace.workloads"
 def installed_workloads(
     shipped: Mapping[str, type[Workload]],
 ) -> tuple[dict[str, type[Workload]], dict[str, str]]:
-    """Return the usable workloads of other packages, and why the others cannot be used.
+    """Return the usable workloads of other packages, and the reasons why others cannot be used.
 
-    Both results are sorted by name.
+    Both results have the names of workloads as their keys, sorted.
     """
     found: dict[str, type[Workload]] = {}
     unusable: dict[str, str] = {}

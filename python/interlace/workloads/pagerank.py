@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 DEFAULT_DAMPING = 0.85
 
 # The largest relative error of a rank. float32 rounds by 6e-8 (2**-24). Up to 256 lanes add up a
-# row, so even 10**5 edges are a chain of only 400 additions. (If one warp has the row, 10**4 edges
-# are such a chain.) The roundings of a chain partly cancel and add up to about 20 roundings. An
-# iteration passes on at most the damping factor of earlier errors. With 0.85 this adds up to 7
-# times the error of one iteration: at worst 8e-6, and usually 1e-6. A lost or late transfer causes
-# a far larger error: an old value changes a rank by its own change in the iteration.
+# row, so even a row of 10**5 edges is a chain of only 400 additions. (If one warp adds up the row,
+# 10**4 edges are such a chain.) The roundings of a chain partly cancel and add up to about 20
+# roundings. An iteration passes on at most the damping factor of earlier errors. With a factor of
+# 0.85, all iterations add up to 7 times the error of one iteration: at worst 8e-6, and usually
+# 1e-6. A lost or late transfer causes a far larger error: an old value changes a rank by its own
+# change in the iteration.
 MAX_RELATIVE_ERROR = 1e-5
 
 FLOAT32_ROUNDING = 2.0**-24
@@ -101,7 +102,7 @@ class Pagerank(GraphWorkload):
         if not self.has_updates:
             return MAX_RELATIVE_ERROR
         # Pushed ranks are added one by one. The roundings of m additions add up to about sqrt(m)
-        # roundings. Twice this number bounds the largest of many sums. All iterations together add
-        # up to 7 times the error of one iteration.
+        # roundings. Twice this number bounds the largest sum of very many sums. All iterations
+        # together add up to 7 times the error of one iteration.
         most = int((self.graph.offsets[1:] - self.graph.offsets[:-1]).max(initial=1))
         return max(MAX_RELATIVE_ERROR, 14 * FLOAT32_ROUNDING * math.sqrt(most))

@@ -1,4 +1,4 @@
-"""Random updates of a table, as RandomAccess of the HPC Challenge makes them."""
+"""Random updates of a table: the benchmark RandomAccess of the HPC Challenge."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ DEFAULT_SIZE = 1 << 20
 LARGEST_SIZE = 1 << 26
 UPDATES_AN_ENTRY = 4
 DEFAULT_ITERATIONS = 4
-LANE_ENTRIES = 32  # the table has this many entries for each lane that makes updates
-HPCC_LOOK_AHEAD = 1024  # updates that HPCC allows a process to hold back
+LANE_ENTRIES = 32  # the number of entries of the table for each lane that makes updates
+HPCC_LOOK_AHEAD = 1024  # HPCC allows each process to hold back this many updates
 OPERATIONS = ("xor", "store")
 
-POLYNOMIAL = 7  # x^2 + x + 1, what x^64 becomes
+POLYNOMIAL = 7  # x^2 + x + 1; in this field, x^64 equals this polynomial
 WORD = (1 << 64) - 1
-PIECES = (22, 21, 21)  # a result has three numbers; each has this many bits of an entry
+PIECES = (22, 21, 21)  # a result shows an entry as three numbers with this many bits each
 
 
 def _times_x(word: int) -> int:
@@ -72,7 +72,7 @@ def _times(words: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
 
 
 def sequence(count: int) -> NDArray[np.uint64]:
-    """Return the words of the first updates: x to the powers 1 to `count`."""
+    """Return the words of the first `count` updates: x to the powers 1 to `count`."""
     import numpy as np
 
     words = np.array([2], dtype=np.uint64)
@@ -83,7 +83,7 @@ def sequence(count: int) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomAccessInputs(Inputs):
-    """The options of the table and its updates."""
+    """The options of the table and of its updates."""
 
     size: Annotated[Size, Option("N", "entries of the table, a power of two", DEFAULT_SIZE)] = None
     iterations: Annotated[Iterations, Default(DEFAULT_ITERATIONS)] = None
@@ -101,7 +101,7 @@ class RandomAccessInputs(Inputs):
 
 
 class RandomAccess(UpdateWorkload):
-    """Random updates of a table of 64-bit words. There are four updates for each entry."""
+    """Random updates of a table of 64-bit words, with four updates per entry."""
 
     name = "random-access"
     place = 50
@@ -154,12 +154,12 @@ class RandomAccess(UpdateWorkload):
 
     @property
     def look_ahead(self) -> int:
-        """Return the number of updates of all GPUs between two exchanges."""
+        """Return the number of updates that all GPUs make between two exchanges."""
         return self.updates // self.iterations
 
     @property
     def rule(self) -> str:
-        """Say which limit of updates between exchanges the runs keep."""
+        """Return words for the limit on updates between exchanges that the run keeps."""
         kept = "within" if self.look_ahead <= HPCC_LOOK_AHEAD else "beyond"
         return f"{self.look_ahead:,} between exchanges, {kept} HPCC's {HPCC_LOOK_AHEAD:,}"
 
@@ -185,8 +185,8 @@ class RandomAccess(UpdateWorkload):
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
-        # The word before a lane's first update. The lane itself makes the next words of the
-        # sequence.
+        # The result has, for each lane, the word before the lane's first update. The lane computes
+        # its words from this word on.
         each = self.updates // self.lanes
         starts = np.array([1], dtype=np.uint64)
         while starts.size < self.lanes:

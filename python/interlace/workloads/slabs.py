@@ -1,4 +1,4 @@
-"""The code that workloads on grids share. The grids are cut into slabs of planes."""
+"""What workloads on grids share. Each grid is cut into slabs of planes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
-    """Return the boundaries of parts with equal numbers of planes.
+    """Return the boundaries of parts with nearly equal numbers of planes.
 
-    `plane` is the number of values in a plane.
+    `values` is the number of values in a plane.
     """
     return [planes * gpu // gpus * values for gpu in range(gpus + 1)]
 
@@ -26,7 +26,7 @@ def cut_planes(planes: int, values: int, gpus: int) -> Sequence[int]:
 class Slabs(Workload):
     """A workload with a fixed number of steps on a generated grid.
 
-    A device has its own planes and a halo.
+    A device holds its own planes and a halo of its neighbours' planes.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Slabs(Workload):
     ) -> None:
         super().__init__(data_name, source, inputs)
         self.planes, self.plane = len(grid), int(grid[0].size)
-        self.halo = halo  # how many values a part needs beyond each of its sides
+        self.halo = halo  # the number of values that a part needs beyond each of its two sides
 
     @classmethod
     def check_data(cls, inputs: Any) -> None:
@@ -47,7 +47,7 @@ class Slabs(Workload):
         return cut_planes(self.planes, self.plane, gpus)
 
     def largest_part(self, gpus: int) -> int:
-        # The two halos of a part go to different GPUs.
+        # A part sends its two halos to different GPUs.
         return min(super().largest_part(gpus), ELEMENT_BYTES * self.halo)
 
     @property

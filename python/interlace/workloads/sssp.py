@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FLOAT32_ROUNDING = 2.0**-24
 
-# The residual is the number of vertices that an iteration changed.
+# The residual is the number of vertices that an iteration changed. Below this value it is 0.
 NONE_CHANGED = 0.5
 
 
@@ -54,7 +54,7 @@ class Sssp(GraphWorkload):
     ) -> None:
         super().__init__(graph, data_name, source, inputs)
         self.weights = weights
-        # The seed of the weights if they come from a seed.
+        # The seed of the weights, if the graph's file has no weights.
         self.seed = 1 if inputs.seed is None else inputs.seed
         if inputs.source is not None and not 0 <= inputs.source < graph.rows:
             raise UserError(
@@ -63,7 +63,7 @@ class Sssp(GraphWorkload):
         self.start = int(graph.out_degree.argmax()) if inputs.source is None else inputs.source
         self.to_the_end = inputs.iterations is None
         if self.to_the_end:
-            # No shortest path has more edges. One more iteration finds that nothing changes.
+            # No shortest path has more edges. The last iteration finds that nothing changes.
             self.iterations = min(graph.rows, MAX_ITERATIONS)
         self._longest = 0 if self.to_the_end else self.iterations
 
@@ -125,8 +125,9 @@ class Sssp(GraphWorkload):
         )
 
     def limits(self) -> tuple[int, float]:
-        """Return the largest number of iterations, and a tolerance that ends a run without
-        changes.
+        """Return the largest number of iterations and the tolerance.
+
+        The tolerance ends a run when an iteration changes no distance.
         """
         return self.iterations, NONE_CHANGED if self.to_the_end else 0.0
 
@@ -140,11 +141,11 @@ class Sssp(GraphWorkload):
             distances = paths.bellman_ford(self.graph, self.weights, self.start, iterations)
         return Reference(distances, distances)
 
-    # A distance is the sum of a path's non-negative float32 weights. Each addition rounds by at
-    # most 2**-24 of the sum, and minima are exact. After k iterations a path has at most k edges. A
-    # distance in float32 therefore differs from the distance in float64 by at most k / 2**24. This
-    # is true in both directions, because each computation could also choose the other's path. After
-    # a lost or late transfer the distance is the length of another path, or infinite.
+    # A distance is the sum of the non-negative float32 weights of a path. Each addition rounds by
+    # at most 2**-24 of the sum. Minima are exact. After k iterations, a path has at most k edges. A
+    # distance in float32 therefore differs from the distance in float64 by at most k / 2**24. The
+    # difference can have either sign, because each computation could also choose the other's path.
+    # After a lost or late transfer, a distance is the length of another path, or infinite.
     def allowed_error(self) -> float:
-        # The factor 2 also covers terms of higher order.
+        # The factor 1.01 covers terms of higher order.
         return self._longest * FLOAT32_ROUNDING * 1.01

@@ -1,4 +1,4 @@
-"""The code that workloads share whose kernels update a partitioned array."""
+"""What workloads share whose kernels update a partitioned array."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_ELEMENTS = 1 << 26
 
 
 class UpdateWorkload(Workload):
-    """A workload that updates a partitioned array. A GPU holds the elements that it owns."""
+    """A workload that updates a partitioned array. A GPU holds only the elements that it owns."""
 
     only_updates = True
 
@@ -29,22 +29,22 @@ class UpdateWorkload(Workload):
         cut = self.boundaries(case.gpus)
         return slice(cut[device], cut[device + 1])
 
-    # Results are exact, because they are integers or numbers whose sums are exact in any order.
+    # Results are exact: they are integers, or numbers whose sums are exact in any order.
     def allowed_error(self) -> float:
         return 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DealtInputs(Inputs):
-    """The options of workloads that generate items and deal them out to the GPUs."""
+    """The options of workloads that generate items and divide them among the GPUs."""
 
     seed: Seed = None
     skew: Annotated[
         float | None,
         Option(
             "S",
-            "exponent of the Zipf law by which some elements are updated more often; with 0, all "
-            "are equally frequent",
+            "exponent of the Zipf law that makes some elements more frequent in updates; 0: all "
+            "elements are equally frequent",
             DEFAULT_SKEW,
         ),
     ] = None
@@ -70,7 +70,7 @@ def check_items(
 
 
 def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]:
-    """Draw random elements by a Zipf law. The choice of the frequent elements is random, too."""
+    """Draw random elements by a Zipf law. Which elements are frequent is also random."""
     import numpy as np
 
     skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew
@@ -86,7 +86,7 @@ def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]
 
 
 class DealtWorkload(UpdateWorkload):
-    """A workload whose items are dealt out to the GPUs. Each item updates elements of a table."""
+    """A workload that divides items among the GPUs. Each item updates elements of a table."""
 
     def __init__(self, data_name: str, elements: int, inputs: DealtInputs) -> None:
         super().__init__(data_name, f"generated, seed {inputs.seed_or_default}", inputs)

@@ -2,17 +2,17 @@
 
 The references use float64 or whole numbers.
 
-DualOpt (PACT 2022) gives no sizes. There are two sets of sizes here: MGPUSim's parameters, and four
-times these parameters. We wrote the sizes down before we compared any figure with the paper, and
-they do not change. The sizes of fir, mt, mm, atax and spmv come from published runs of MGPUSim. For
-all other programs, MGPUSim has only defaults for a quick look, such as 16 nodes or 64 rows. We
-chose sizes with which each of them makes some hundred thousand accesses, like the five named
-programs. All other parameters come from MGPUSim: edges of a vertex, density, iterations, features,
-clusters, the mask. "Four times" applies to each extent, which is a number of rows and columns,
-samples, keys, bytes, points or vertices. The data come from a seed.
+DualOpt (PACT 2022) gives no sizes. Each program here has two sizes: the parameters of MGPUSim, and
+four times these parameters. We chose the sizes before we compared any figure with the paper, and
+the sizes do not change. The sizes of fir, mt, mm, atax and spmv are those of published runs of
+MGPUSim. For all other programs, MGPUSim has only defaults for a quick look, such as 16 nodes or 64
+rows. For each of these programs, we chose a size with some hundred thousand accesses, as in the
+five named programs. All other parameters are those of MGPUSim: edges of a vertex, density,
+iterations, features, clusters, the mask. "Four times" applies to each extent. An extent is a number
+of rows and columns, samples, keys, bytes, points or vertices. The data come from a seed.
 
-Every module of this package that has a NAME is a program. Its EXTENT is its size in the smaller
-set, and its `make` generates its data for an extent.
+A module of this package that has a NAME is a program. Its EXTENT is its smaller size. Its `make`
+generates the data for an extent.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _programs() -> list[ModuleType]:
 
 
 PROGRAMS: dict[str, Callable[[int, np.random.Generator], Problem]] = {}
-SIZES: dict[str, int] = {}  # the size of each program in the smaller set
+SIZES: dict[str, int] = {}  # the smaller size of each program
 for _program in _programs():
     PROGRAMS[_program.NAME] = _program.make
     SIZES[_program.NAME] = _program.EXTENT
@@ -55,10 +55,10 @@ def simulate(
     core: Any, machine: Any, it: Problem, gpus: int, mechanism: str, *, pages: str = "",
     blocks: str = "contiguous",
 ) -> dict[str, Any]:  # fmt: skip
-    """Make one run and verify it.
+    """Simulate a program once, and verify the result.
 
-    Return the compiled module's result, with `max_error` for its values. Raise RunFailure if a
-    value differs from the reference by more than rounding explains.
+    Return the result of the compiled module, with `max_error` as the largest error of its values.
+    Raise RunFailure if a value differs from the reference by more than rounding explains.
     """
     run = f"{it.name} on {gpus} GPUs"
     with core_errors(run):
@@ -72,9 +72,9 @@ def measure(
     cuda: Any, it: Problem, gpus: int, *, pages: str = "", blocks: str = "contiguous",
     warmup: int, repeats: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Run on real GPUs, and verify the last run. Return `time_s` of each run, and `max_error`.
+    """Run on real GPUs, and verify the last run.
 
-    Raises RunFailure like `simulate`.
+    The result has `time_s` of each run, and `max_error`. Raises RunFailure like `simulate`.
     """
     run = f"{it.name} on {gpus} GPUs"
     with core_errors(run):
@@ -94,7 +94,7 @@ def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
 
 
 def problem(name: str, scale: int) -> Problem:
-    """Return a program with its data. Raises UserError if the size does not exist."""
+    """Return a program with its data. Raises UserError if `scale` is not 1 or 4."""
     if scale not in SCALES:
         raise UserError(f"--times {scale}: the only scales are 1 and 4")
     return PROGRAMS[name](SIZES[name] * scale, np.random.default_rng(SEED))

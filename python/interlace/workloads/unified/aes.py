@@ -9,7 +9,7 @@ from interlace.workloads.unified.program import Problem, wide
 
 NAME = "aes"
 PLACE = 8  # the program's place in tables
-EXTENT = 65536  # bytes of the message
+EXTENT = 65536  # the number of bytes in the message
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:

@@ -1,4 +1,4 @@
-"""Multiplies A transposed, A and a vector x."""
+"""Multiplies the transpose of A by the product of A and a vector x."""
 
 from __future__ import annotations
 

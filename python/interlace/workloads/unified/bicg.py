@@ -1,4 +1,4 @@
-"""Multiplies A by a vector p, and A transposed by a vector r."""
+"""Multiplies A by a vector p, and the transpose of A by a vector r."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Computes the levels of a random graph's vertices, counted from the vertex with the most edges.
+"""Computes the level of each vertex of a random graph.
 
-The level is -1 if no path leads to a vertex.
+Levels count from the vertex with the most edges. A vertex without a path from there has level -1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Convolves an image with a mask. Its products and sums are exact."""
+"""Convolves an image with a mask. All products and sums are exact."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from interlace.workloads.unified.program import Problem, wide
 
 NAME = "sc"
 PLACE = 13  # the program's place in tables
-EXTENT = 512  # the number of rows, and of columns, with the border that the mask needs
+EXTENT = 512  # the number of rows and the number of columns, with the border that the mask needs
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     side = 3
     width = extent - side + 1
     image = generator.integers(0, 256, (width + side - 1, width + side - 1))
-    mask = generator.integers(0, 16, (side, side))  # values are multiples of 1/16
+    mask = generator.integers(0, 16, (side, side))  # in units of 1/16
     sums = np.zeros((width, width), np.int64)
     for down in range(side):
         for right in range(side):

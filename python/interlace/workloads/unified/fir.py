@@ -1,4 +1,4 @@
-"""Filters samples with 16 taps. A tap multiplies one of the sample and the samples before it."""
+"""Filters samples with 16 taps. Each tap multiplies the sample or one of the 15 samples before."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
     samples, taps = extent, 16
     values, weights = random_values(generator, samples), random_values(generator, taps)
     history = random_values(generator, taps)
-    # Tap i of sample t reads sample t - i. A negative index counts from the end of the history: -1
-    # is the last value of the history.
+    # Tap i of sample t reads sample t - i. A negative index means a value of the history; -1 is the
+    # last value of the history.
     before = np.concatenate((history, values))
     expected = np.zeros(samples)
     size = np.zeros(samples)

@@ -1,6 +1,6 @@
-"""Finds clusters of random points: the cluster of each point, and the centres.
+"""Finds clusters of random points: the cluster of each point, and the centre of each cluster.
 
-All values are whole numbers.
+All values are whole numbers, in units of a fraction.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ EXTENT = 8192  # the number of points
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     points, features, clusters, iterations = extent, 32, 5, 5
-    values = generator.integers(0, 17, (points, features))  # values are multiples of 1/16
-    centres = 16 * values[:clusters]  # values are multiples of 1/256
+    values = generator.integers(0, 17, (points, features))  # in units of 1/16
+    centres = 16 * values[:clusters]  # in units of 1/256
     members = np.full(points, clusters)
     for _ in range(iterations):
         distances = ((16 * values[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)

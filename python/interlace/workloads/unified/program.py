@@ -1,4 +1,4 @@
-"""Shared code of the programs that see several GPUs as one."""
+"""What the programs share that see several GPUs as one."""
 
 from __future__ import annotations
 
@@ -12,24 +12,21 @@ ROUNDING = 2.0**-24  # half a unit in the last place of float32
 
 
 class Problem(NamedTuple):
-    """One program with its data, its compiled function and its expected result."""
+    """A program with its data, its compiled function and its expected result."""
 
     name: str
-    sizes: str  # the sizes as text
-    function: str  # the function's name in the compiled module
-    arguments: tuple[Any, ...]  # the arguments that follow the common arguments of all programs
+    sizes: str  # the sizes, as text for messages and results
+    function: str  # the name of the function in the compiled module
+    arguments: tuple[Any, ...]  # the program's own arguments, after those of all programs
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # the largest rounding error of each element
 
     def error(self, values: Floats) -> float:
-        """Return the largest difference from the reference.
-
-        It is divided by the reference's largest magnitude.
-        """
+        """Return the largest difference from the reference, divided by its largest magnitude."""
         return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
 
     def wrong(self, values: Floats) -> int:
-        """Count the elements that differ from the reference by more than rounding explains."""
+        """Return how many elements differ from the reference by more than rounding explains."""
         if values.shape != self.expected.shape:
             return max(values.size, self.expected.size)
         return int(np.count_nonzero(~(np.abs(values - self.expected) <= self.bound)))

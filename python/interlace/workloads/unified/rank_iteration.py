@@ -1,4 +1,4 @@
-"""Computes the ranks of a random graph. An edge joins one pair of vertices in a thousand."""
+"""Computes the ranks of a random graph. One pair of vertices in a thousand has an edge."""
 
 from __future__ import annotations
 

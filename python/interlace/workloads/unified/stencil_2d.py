@@ -1,4 +1,4 @@
-"""Applies a stencil of nine points."""
+"""Applies a stencil of nine points to a grid."""
 
 from __future__ import annotations
 
