@@ -291,20 +291,22 @@ def _sum(reports: list[_Report]) -> ParkReport:
 def prepare_park(what: Any, *, wait: bool = False) -> None:
     """Page-lock the host memory of the next park in advance, while the program does other work.
 
-    The next `park` to the host is then as fast as later ones. A `park` that comes earlier takes the
-    memory that is ready, and locks the rest itself. The host memory stays taken, as after a park
-    with `keep_pool`. Other calls of CUDA can take longer while memory is being locked.
+    With this memory, the next `park` to the host is as fast as a later `park`. If `park` is called
+    before all memory is locked, it uses the locked memory and locks the rest itself. The host memory
+    stays allocated, as after a park with `keep_pool`. While memory is being locked, other calls of
+    CUDA can take longer.
 
     Args:
         what: The name of a pool, or tensors, as for `park`. The host needs as much memory as these
             pools have now.
-        wait: Whether to return after the memory is locked. Without it, a thread locks the memory,
-            and the call returns at once.
+        wait: Whether the call returns only after the memory is locked. If False, the call returns
+            at once, and a thread locks the memory.
 
     Raises:
-        UserError: There is no such pool, or it is parked.
-        MemoryError: The host has too little memory. Only with `wait`; otherwise `park` says so.
-        DeviceError: The driver failed. Only with `wait`.
+        UserError: There is no such pool, or the pool is parked.
+        MemoryError: The host has too little memory, and `wait` is True. Without `wait`, the next
+            `park` raises this error.
+        DeviceError: The driver failed, and `wait` is True.
 
     Example::
 
@@ -334,7 +336,7 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
     if wait:
         prepare()
     else:
-        # The interpreter waits for this thread when it ends, and the driver is then still there.
+        # The interpreter waits for this thread before it ends, while the driver still works.
         threading.Thread(target=in_background, name="interlace prepare_park").start()
 
 

@@ -73,8 +73,9 @@ class ParkRow(msgspec.Struct):
         int
     )
     wrong: int  # the number of tensors with wrong bytes
-    prepare_s: float | None = None  # time of prepare_park, which ran before the first park
-    # The first park of a second process. The pages that it gets may already be known to the GPU.
+    prepare_s: float | None = None  # the time of prepare_park, which ran before the first park
+    # The time of the first park of a second process. The GPU may already know the pages of this
+    # process.
     second_process_first_park_s: float | None = None
 
 
@@ -131,7 +132,7 @@ class _Interlace:
 
 
 class _Prepared(_Interlace):
-    """Host memory is page-locked before the first park."""
+    """Page-locks the host memory before the first park."""
 
     def prepare(self) -> None:
         _parking().prepare_park(POOL, wait=True)
