@@ -18,8 +18,8 @@ namespace {
 
 using converted_header = nb::typed<nb::tuple, nb::any, nb::any, std::uint64_t>;
 
-// Returns the tensors as objects of `entry`, the metadata, and the place where the data begins.
-// Each part of `found` is freed once it is converted, because a header can have millions of
+// Returns the tensors as objects that `entry` made, the metadata, and the place where the data
+// begins. Frees each part of `found` after its conversion, because a header can have millions of
 // tensors.
 converted_header converted(checkpoint::header found,
                            const std::vector<checkpoint::dtype_bits>& dtypes,
@@ -43,7 +43,7 @@ converted_header converted(checkpoint::header found,
   return converted_header(nb::make_tuple(tensors, metadata, found.data_begin));
 }
 
-// Takes the place of a ring of slots in a module that does not copy to GPUs.
+// Stands in for a ring of slots in a module that does not copy to GPUs.
 struct no_ring {
   static checkpoint::carrier* slots() { return nullptr; }
 };
@@ -76,7 +76,7 @@ void bind_checkpoint(nb::module_& module) {
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(),
       "Reads segments (file, offset, bytes, address, -1, tensor) of files (descriptor, name) with "
-      "several threads. Returns the CRC-32C of each tensor if asked for.");
+      "several threads. Returns the CRC-32C of each tensor if `checksums` is true.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,
@@ -105,18 +105,19 @@ void bind_checkpoint(nb::module_& module) {
         return converted(std::move(found), dtypes, entry);
       },
       nb::arg("file"), nb::arg("text"), nb::arg("file_bytes"), nb::arg("dtypes"), nb::arg("entry"),
-      "Parses a header. Returns what `entry` makes of each tensor (name, dtype, shape, begin, "
-      "end), "
-      "the metadata, and where the data begins.");
+      "Parses a header. Calls `entry` for each tensor (name, dtype, shape, begin, end). Returns "
+      "the "
+      "results of these calls, the metadata, and where the data begins.");
   module.def(
       "tensor_bytes",
       [](const std::vector<std::uint64_t>& shape, const checkpoint::dtype_bits& dtype) {
         return checkpoint::tensor_bytes(shape, dtype);
       },
-      nb::arg("shape"), nb::arg("dtype"), "The bytes of a tensor of a dtype (name, bits).");
+      nb::arg("shape"), nb::arg("dtype"),
+      "Returns the bytes of a tensor of this shape and dtype (name, bits).");
   module.def(
       "parse_index", [](const nb::bytes& text) { return checkpoint::parse_index(text_of(text)); },
-      nb::arg("text"), "Parses an index. Returns pairs of a tensor and the name of its file.");
+      nb::arg("text"), "Parses an index. Returns pairs (tensor, name of its file).");
 }
 
 }  // namespace interlace::python

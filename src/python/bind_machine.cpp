@@ -32,7 +32,7 @@ namespace {
 
 using machine::endpoint_kind;
 
-// The (link, forward) pairs of a route as tuples, which Python code can unpack.
+// Returns the (link, forward) pairs of a route as tuples, which Python code can unpack.
 std::optional<std::vector<std::pair<std::size_t, bool>>> route_pairs(
     const machine::machine& described, machine::endpoint from, machine::endpoint to) {
   const auto way = machine::route(described, from, to);
@@ -127,8 +127,8 @@ std::pair<const machine::key*, machine::field> find(Owner& owner, const std::str
   return {one, *at};
 }
 
-// Values by key. owner["size_KiB"] is the value of the key `prefix` + "size_KiB", in the file's
-// unit. The value is None if a file would leave the key out.
+// Gives Python the values by key. owner["size_KiB"] is the value of the key `prefix` + "size_KiB"
+// in the unit of the file. The value is None if a file would not have the key.
 template <class Owner>
 void bind_keys(nb::class_<Owner>& bound, const char* prefix) {
   bound.def(nb::init<>());
@@ -216,8 +216,9 @@ void bind_discovery(nb::module_& module) {
         return machine::discover(*driver, known);
       },
       nb::arg("known"), nb::call_guard<nb::gil_scoped_release>(),
-      "The machine of this node. `known` are described machines, which supply the figures that no "
-      "driver reports.");
+      "Discovers the machine of this node. The figures that no driver reports come from the "
+      "machines "
+      "in `known`.");
 }
 
 nb::typed<nb::dict, nb::str, nb::any> report_driver(int runtime, int least) {
@@ -257,19 +258,20 @@ nb::typed<nb::dict, nb::str, nb::any> report_driver(int runtime, int least) {
 
 void bind_machine(nb::module_& module) {
   bind_described(module);
-  module.def("machine_keys", &keys_as_data, "A row for each key of a machine file.");
-  module.def("machine_tables", &tables_as_data, "A row for each table of a machine file.");
-  module.def("machine_rules", &rules_as_data, "A row for each rule about keys that go together.");
+  module.def("machine_keys", &keys_as_data, "Returns a row for each key of a machine file.");
+  module.def("machine_tables", &tables_as_data, "Returns a row for each table of a machine file.");
+  module.def("machine_rules", &rules_as_data, "Returns a row for each rule about several keys.");
   module.def("validate_machine", &interlace::machine::validate, nb::arg("machine"),
-             "One sentence for each error in the machine.");
+             "Returns one sentence for each error in the machine.");
   module.def("machine_header", &machine::header_of, nb::arg("machine"), nb::arg("function"),
-             nb::arg("origin"), "A C++ header with a function that returns the machine.");
+             nb::arg("origin"), "Returns a C++ header with a function that returns the machine.");
   module.def("route", &route_pairs, nb::arg("machine"), nb::arg("start"), nb::arg("end"),
-             "The links of the best route as (index, forward), or None if there is no route.");
+             "Returns the links of the best route as (index, forward), or None without a route.");
   bind_discovery(module);
-  module.def("report_driver", &report_driver, nb::arg("runtime"), nb::arg("least"),
-             "The driver and the GPUs of this node, and the reasons why some features do not work. "
-             "`runtime` and `least` are the CUDA version and the capability that kernels need.");
+  module.def(
+      "report_driver", &report_driver, nb::arg("runtime"), nb::arg("least"),
+      "Returns facts about the driver and the GPUs of this node, and the reasons why features "
+      "do not work. Kernels need the CUDA version `runtime` and the capability `least`.");
 }
 
 }  // namespace interlace::python

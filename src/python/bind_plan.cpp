@@ -122,7 +122,7 @@ void bind_plan(nb::module_& module) {
           [](const plan& made, const machine::machine& described, std::size_t index) {
             return interlace::plan::name(described, made.paths.at(index));
           },
-          nb::arg("machine"), nb::arg("index"), "The name: direct, or the staging places.");
+          nb::arg("machine"), nb::arg("index"), "Returns `direct`, or the staging places.");
 
   module.def(
       "make_plan", &planned, nb::arg("machine"), nb::arg("messages"), nb::arg("direct") = true,
@@ -132,10 +132,9 @@ void bind_plan(nb::module_& module) {
       nb::arg("traffic") = std::vector<std::pair<std::vector<endpoint>, double>>{},
       nb::call_guard<nb::gil_scoped_release>(),
       "Makes the fastest plan for messages (start, end, bytes). `staging` lists the places that "
-      "paths may use; None means all. `chunks` is the number of chunks of a staged part; 0 "
-      "means the fastest number. "
-      "`traffic` lists other messages in flight as (stops, bytes per second); 0 means as "
-      "fast as the links allow.");
+      "paths may use; None means all places. `chunks` is the number of chunks of a staged part; 0 "
+      "means the fastest number. `traffic` lists other messages in flight as (stops, bytes per "
+      "second); 0 bytes per second mean as many as the links allow.");
 
   module.def(
       "copy_settings",
@@ -145,7 +144,7 @@ void bind_plan(nb::module_& module) {
           all.emplace_back(one.variable, one.standard, one.meaning);
         return all;
       },
-      "The environment variables of copies: name, default, meaning.");
+      "Returns the environment variables of copies as (name, default, meaning).");
   module.def(
       "check_copy_settings",
       [](const std::map<std::string, std::string>& values) {
@@ -156,7 +155,7 @@ void bind_plan(nb::module_& module) {
               return found->second;
             });
       },
-      nb::arg("values"), "Raises UserError, which names the variable, for an invalid value.");
+      nb::arg("values"), "Raises UserError for an invalid value. The message names the variable.");
   module.def(
       "copy_choice",
       [](const std::string& text, const std::string& name, const std::string& direction,
@@ -169,8 +168,8 @@ void bind_plan(nb::module_& module) {
                                                                                        : "auto"));
       },
       nb::arg("text"), nb::arg("name"), nb::arg("direction"), nb::arg("bytes"),
-      "What a copy profile says about messages: their paths, the chunks of a staged part, and the "
-      "executor. `name` is the name of the file, for errors.");
+      "Returns what a copy profile says about messages of this direction and size: the paths, the "
+      "chunks of a staged part, and the executor. `name` is the name of the file in errors.");
 }
 
 }  // namespace interlace::python

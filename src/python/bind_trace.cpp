@@ -176,12 +176,12 @@ void bind_trace(nb::module_& module) {
       [](const nb::bytes& text, const std::string& file) {
         return run::read_kernels_list(text_of(text), file);
       },
-      nb::arg("text"), nb::arg("file"), "The steps of a kernelslist.g.");
+      nb::arg("text"), nb::arg("file"), "Returns the steps of the text of a kernelslist.g.");
   module.def("convert_trace", &conversion, nb::arg("format"), nb::arg("name"), nb::arg("gpus"),
              nb::arg("ranges"), nb::arg("contexts"), nb::arg("component"), nb::arg("path"),
-             "Converts another tool's trace. An empty path makes no file, only statistics.");
+             "Converts another tool's trace. If `path` is empty, only returns the statistics.");
   module.def("replay_trace", &replay, nb::arg("path"), nb::arg("machine"), nb::arg("mechanism"),
-             "Run a trace on a simulated machine.");
+             "Replays a trace on a simulated machine.");
 }
 
 }  // namespace interlace::python

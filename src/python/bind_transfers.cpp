@@ -127,15 +127,16 @@ void bind_transfers(nb::module_& module) {
       nb::arg("executor") = "streams", nb::arg("overlap") = false, nb::arg("warm") = true,
       nb::arg("other_addresses") = false, nb::arg("handshake_s") = 0.0,
       nb::arg("acknowledgement_s") = 0.0, nb::arg("moves") = true,
-      "Simulates one process for each plan, which sends it `messages` times, `window` at a time. "
-      "Returns the seconds of every message, the bytes that each link carried, and the number of "
-      "wrong bytes.");
-  module.def(
-      "simulate_halo_jacobi", &simulate_halo_jacobi, nb::arg("machine"), nb::arg("devices"),
-      nb::arg("columns"), nb::arg("rows"), nb::arg("iterations"), nb::arg("before"),
-      nb::arg("behind"), nb::arg("executor") = "streams", nb::arg("handshake_s") = 0.0,
-      "Simulates Jacobi on a ring of devices that exchange rows by these plans. Returns seconds of "
-      "computation and of exchange in an iteration, and the number of wrong points.");
+      "Simulates a process for each plan. The process sends the messages of its plan `messages` "
+      "times, with `window` of them in flight. Returns the seconds of every message, the bytes "
+      "that "
+      "each link carried, and the number of wrong bytes.");
+  module.def("simulate_halo_jacobi", &simulate_halo_jacobi, nb::arg("machine"), nb::arg("devices"),
+             nb::arg("columns"), nb::arg("rows"), nb::arg("iterations"), nb::arg("before"),
+             nb::arg("behind"), nb::arg("executor") = "streams", nb::arg("handshake_s") = 0.0,
+             "Simulates Jacobi on a ring of devices that exchange rows by these plans. Returns the "
+             "seconds "
+             "of computation and of exchange in an iteration, and the number of wrong points.");
 }
 
 }  // namespace interlace::python

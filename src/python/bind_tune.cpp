@@ -42,7 +42,7 @@ tune_space space_of(std::uint64_t part_bytes, std::uint32_t element_bytes, std::
                         least_copied_bytes, most_waits.value_or(any), std::move(bulk_threads)});
 }
 
-// Makes a family with named axes. Each axis is a pair of name and values.
+// Makes a family of candidates with named axes. Each axis is a pair (name, values).
 tune_family make_family(std::string mechanism,
                         const std::vector<std::pair<std::string, values>>& axes, bool control) {
   tune_family family{std::move(mechanism), {}, control};
@@ -108,7 +108,8 @@ void bind_tune(nb::module_& module) {
             }
             return found;
           },
-          "Impossible values: (candidate with the one parameter that is impossible, reason).");
+          "Returns the impossible values as pairs: a candidate with only this parameter, a "
+          "reason.");
   nb::class_<tune_round>(module, "TuneRound")
       .def_ro("number", &tune_round::number)
       .def_ro("final", &tune_round::final)
@@ -153,7 +154,7 @@ void bind_tune(nb::module_& module) {
              nb::arg("bulk_threads") = grid.bulk_threads,
              nb::arg("least_copied_bytes") = grid.least_copied_bytes,
              nb::arg("most_waits") = std::optional<std::uint64_t>(grid.most_waits),
-             "The candidates that a region leaves.");
+             "Returns the candidates that a region allows.");
   const tune_rules rules;
   module.def(
       "tune_in_rounds", &search, nb::arg("space"), nb::arg("measure"),

@@ -16,7 +16,7 @@ namespace interlace::python {
 
 namespace {
 
-// A pair of element and value.
+// A pair (element, value).
 using plain_update = std::pair<std::uint64_t, std::uint64_t>;
 
 nb::bytes encode(std::uint64_t base, const std::vector<plain_update>& updates,
@@ -43,9 +43,9 @@ std::vector<plain_update> decode(const nb::bytes& packet, std::uint64_t elements
 void bind_update_packets(nb::module_& module) {
   module.def("encode_updates", &encode, nb::arg("base"), nb::arg("updates"),
              nb::arg("offset_bytes"), nb::arg("value_bytes"), nb::arg("tag"),
-             "The packet that carries these (element, value) pairs.");
+             "Returns the packet that carries these (element, value) pairs.");
   module.def("decode_updates", &decode, nb::arg("packet"), nb::arg("elements"),
-             "The (element, value) pairs of a packet for an array of this many elements.");
+             "Returns the (element, value) pairs of a packet for an array of `elements` elements.");
 }
 
 }  // namespace interlace::python

@@ -60,8 +60,8 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
           nb::arg("record") = "", nb::arg("whole") = true, nb::arg("cut_like_gpus") = false,
           nb::arg("threads") = 1, "Runs the workload; returns the result as a dict.",
-          // The signature is given as text, because a generated stub would leave out the type of
-          // `data`.
+          // The signature is given as text, because a generated signature would not have the type
+          // of `data`.
           nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
                   "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
                   "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "

@@ -5,8 +5,8 @@
 
 namespace interlace::python {
 
-// Adds one function for each workload. The build generates one definition for _core and another one
-// for _cuda.
+// Adds a function for each workload. The build generates one definition of this function for _core
+// and another one for _cuda.
 void bind_workloads(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -1,4 +1,4 @@
-// Converts Python's bytes to a C++ text.
+// Converts Python's bytes to a C++ string.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -51,7 +51,7 @@ using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }
 
-// The same as `timed`, followed by the number of packets.
+// The fields of `timed`, followed by the number of packets.
 using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint64_t>;
 
 timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,
@@ -107,24 +107,28 @@ NB_MODULE(_core, module) {
   module.def("simulate_overlap", &interlace::python::simulate_overlap, nb::arg("machine"),
              nb::arg("peers"), nb::arg("bytes"), nb::arg("mechanism"), nb::arg("chunk_bytes"),
              nb::arg("agent_threads"), nb::arg("rounds"),
-             "Returns the seconds of an epoch of the overlap benchmark. The `rounds` of "
+             "Returns the seconds of an epoch of the overlap benchmark. The kernel's `rounds` of "
              "computation take time but compute nothing.");
   module.def(
       "simulate_stores", &interlace::python::simulate_stores, nb::arg("machine"), nb::arg("gpus"),
       nb::arg("senders"), nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"),
       "Simulates kernels that store to all other GPUs, `together` adjacent lanes at a time (0: "
-      "all). Returns seconds, payload, and bytes with protocol.");
-  module.def("simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
-             nb::arg("bytes"), nb::arg("blocks"),
-             "Blocks of 512 threads copy to the second GPU. Returns seconds, payload and 0.");
+      "all lanes). Returns the seconds, the payload, and the bytes with protocol.");
+  module.def(
+      "simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
+      nb::arg("bytes"), nb::arg("blocks"),
+      "Simulates blocks of 512 threads that copy to the second GPU. Returns seconds, payload "
+      "and 0.");
   module.def("simulate_loads", &interlace::python::simulate_loads, nb::arg("machine"),
              nb::arg("element_bytes"), nb::arg("elements"),
-             "Loads scattered elements from the second GPU. Returns seconds, payload and 0.");
-  module.def("simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"),
-             nb::arg("copies"), nb::arg("by_host"),
-             "Seconds of copies (from, to, bytes, stream) by the copy engines.");
+             "Simulates loads of scattered elements from the second GPU. Returns seconds, payload "
+             "and 0.");
+  module.def(
+      "simulate_copies", &interlace::python::simulate_copies, nb::arg("machine"), nb::arg("copies"),
+      nb::arg("by_host"),
+      "Returns the seconds that the copy engines take for copies (from, to, bytes, stream).");
   interlace::python::bind_multiprocessor(module);
-  module.def("store_goodput", &interlace::bench::store_goodput, nb::arg("machine"),
-             nb::arg("bytes"),
-             "Useful bytes over all bytes of stores from the first GPU to the second.");
+  module.def(
+      "store_goodput", &interlace::bench::store_goodput, nb::arg("machine"), nb::arg("bytes"),
+      "Returns the useful fraction of all bytes of stores from the first GPU to the second.");
 }

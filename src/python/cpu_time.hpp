@@ -1,12 +1,12 @@
-// The processor time of a run.
+// The processor time of a simulation.
 #pragma once
 
 #include <sys/resource.h>
 
 namespace interlace::python {
 
-// The processor time of all threads of this process so far, in user mode and system mode. Each
-// simulation has its own process, so this is the simulation's time.
+// Returns the processor time of all threads of this process so far, in user mode and system mode.
+// Each simulation has its own process, so this is the time of the simulation.
 inline double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -144,21 +144,23 @@ nb::list measure_links(const std::vector<std::uint64_t>& sizes, std::uint32_t re
 }  // namespace interlace::python
 
 NB_MODULE(_cuda, module) {
-  // NOLINTNEXTLINE(google-build-using-namespace): NB_MODULE is outside of it
+  // NOLINTNEXTLINE(google-build-using-namespace): this body is outside of the namespace
   using namespace interlace::python;
   module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
   // The module _core translates errors for both modules.
   (void)nanobind::module_::import_("interlace._core");
-  module.def("device_info", &device_info, "GPUs, their name, and the versions of driver and CUDA.");
-  module.def("nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
-             "Loads NCCL from these files, unless it is loaded. Returns its version.");
+  module.def("device_info", &device_info,
+             "Returns the GPUs, their name, and the versions of the driver and of CUDA.");
+  module.def(
+      "nccl_version", &interlace::run::nccl_version, nb::arg("candidates"),
+      "Loads NCCL from one of these files, unless NCCL is already loaded. Returns its version.");
   module.def(
       "make_nvshmem_id",
       [](const std::vector<std::string>& candidates) {
         const std::string id = interlace::run::make_nvshmem_id(candidates);
         return nanobind::bytes(id.data(), id.size());
       },
-      nb::arg("candidates"), "Makes the id that all processes of a run by NVSHMEM share.");
+      nb::arg("candidates"), "Makes the id that all processes of a run with NVSHMEM share.");
   module.def(
       "join_nvshmem",
       [](const std::vector<std::string>& candidates, std::uint32_t rank, std::uint32_t ranks,
@@ -168,10 +170,11 @@ NB_MODULE(_cuda, module) {
         return interlace::run::join_nvshmem(candidates, rank, ranks, common);
       },
       nb::arg("candidates"), nb::arg("rank"), nb::arg("ranks"), nb::arg("id"),
-      "Makes this process one of several with a GPU each. Returns NVSHMEM's version once all of "
-      "them have joined.");
+      "Makes this process one of several processes with one GPU each. Returns NVSHMEM's version "
+      "after all of these processes have joined.");
   module.def("leave_nvshmem", &interlace::run::leave_nvshmem,
-             nb::call_guard<nb::gil_scoped_release>(), "Ends NVSHMEM when all processes call it.");
+             nb::call_guard<nb::gil_scoped_release>(),
+             "Ends NVSHMEM. All processes must call this.");
   bind_regions(module);
   bind_copies(module);
   bind_microbenchmarks(module);
@@ -181,21 +184,24 @@ NB_MODULE(_cuda, module) {
   bind_workload_library(module);
   module.def(
       "rmat", &rmat, nb::arg("scale"), nb::arg("edge_factor"), nb::arg("seed"),
-      "Makes the graph of interlace.data.graphs.rmat on a GPU: offsets, columns, out-degrees.");
+      "Makes the graph of interlace.data.graphs.rmat on a GPU. Returns its offsets, columns and "
+      "out-degrees.");
   module.def("measure_overlap", &measure_overlap, nb::arg("peers"), nb::arg("bytes"),
              nb::arg("mechanism"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
              nb::arg("split_ranges"), nb::arg("variant"), nb::arg("rounds"), nb::arg("epochs"),
              nb::arg("warmup"), nb::arg("repeats"), nb::arg("deliver"),
-             "Runs the overlap microbenchmark. Returns the seconds of an epoch, by repeat.");
+             "Runs the overlap microbenchmark. Returns the seconds of an epoch in each repeat.");
   module.def("measure_exchange_rate", &measure_exchange_rate, nb::arg("gpus"), nb::arg("bytes"),
              nb::arg("repeats"),
-             "Bytes that each GPU sends in a second while all send to all, by copies and stores.");
+             "Returns the bytes per second that each GPU sends while all GPUs send to all others, "
+             "by copies and by stores.");
   module.def(
       "measure_device_rates", &measure_device_rates, nb::arg("repeats"),
-      "Measures the bytes that a GPU moves and the operations that it computes in a second. Also "
-      "returns the size of its L2.");
-  module.def("measure_links", &measure_links,
-             nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
-             nb::arg("repetitions") = 5,
-             "Copy-engine bandwidth between all GPUs, and between each and the host.");
+      "Measures the bytes per second that a GPU moves, and the operations per second that it "
+      "computes. Also returns the size of its L2.");
+  module.def(
+      "measure_links", &measure_links,
+      nb::arg("sizes") = std::vector<std::uint64_t>{std::uint64_t{256} << 20U},
+      nb::arg("repetitions") = 5,
+      "Measures the rates of copy engines between all GPUs, and between each GPU and the host.");
 }

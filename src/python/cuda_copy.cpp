@@ -96,18 +96,19 @@ void bind_copies(nb::module_& module) {
   module.def(
       "measure_copies", &measure_copies, nb::arg("messages"), nb::arg("bytes"), nb::arg("methods"),
       nb::arg("warmup"), nb::arg("repeats"),
-      "Measures messages (from, to) that are in flight together, by each method in turn; -1 is "
+      "Measures messages (from, to) that are in flight together, with each method in turn; -1 is "
       "the host. Returns (method, seconds of each repeat, the host's part, wrong bytes).");
   module.def(
       "measure_collective", &measure_collective, nb::arg("pattern"), nb::arg("gpus"),
       nb::arg("bytes"), nb::arg("methods"), nb::arg("warmup"), nb::arg("repeats"),
-      "Measures an all-gather, all-to-all or all-reduce of blocks of `bytes` on the first GPUs, by "
-      "each method in turn. Returns the same as measure_copies.");
+      "Measures an all-gather, all-to-all or all-reduce of blocks of `bytes` bytes on the first "
+      "GPUs, with each method in turn. The result has the form of the result of measure_copies.");
   module.def(
       "measure_relay_cost", &measure_relay_cost, nb::arg("bytes"), nb::arg("to"), nb::arg("method"),
       nb::arg("kernels"), nb::arg("window_s"), nb::arg("warmup"), nb::arg("repeats"),
-      "Measures messages from the host to a GPU by a copier with these settings, and memory-bound "
-      "kernels on other GPUs: each alone, then both together, by GPU and repeat.");
+      "Measures messages from the host to a GPU, by a copier with these settings, and memory-bound "
+      "kernels on other GPUs: first each alone, then both together. Returns times by GPU and "
+      "repeat.");
 }
 
 }  // namespace interlace::python

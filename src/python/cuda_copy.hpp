@@ -1,5 +1,5 @@
-// Copies over several paths for Python programs, and measurements of such copies. These are
-// functions of the module _cuda, which interlace/copying.py and copy_bench.py use.
+// Measurements of copies over several paths, as functions of the module _cuda. Files of
+// interlace/study call them.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -69,19 +69,24 @@ void bind_microbenchmarks(nb::module_& module) {
   module.def("measure_stores", &measure_stores, nb::arg("gpus"), nb::arg("senders"),
              nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"), nb::arg("epochs"),
              nb::arg("repeats"),
-             "simulate_stores of _core on GPUs: seconds of an epoch by repeat, payload.");
+             "Like simulate_stores of _core, but on GPUs. Returns the seconds of an epoch in each "
+             "repeat, and the payload.");
   module.def("measure_copy_kernel", &measure_copy_kernel, nb::arg("bytes"), nb::arg("blocks"),
              nb::arg("epochs"), nb::arg("repeats"),
-             "simulate_copy_kernel of _core on GPUs: seconds of an epoch by repeat, payload.");
+             "Like simulate_copy_kernel of _core, but on GPUs. Returns the seconds of an epoch in "
+             "each repeat, and the payload.");
   module.def("measure_loads", &measure_loads, nb::arg("element_bytes"), nb::arg("elements"),
              nb::arg("epochs"), nb::arg("repeats"),
-             "simulate_loads of _core on GPUs: seconds of an epoch by repeat, payload.");
+             "Like simulate_loads of _core, but on GPUs. Returns the seconds of an epoch in each "
+             "repeat, and the payload.");
   module.def("measure_store_wire", &measure_store_wire, nb::arg("element_bytes"),
              nb::arg("elements"), nb::arg("together"), nb::arg("epochs"), nb::arg("repeats"),
-             "Bytes on the wire for each byte stored, by repeat; None without NVLink counters.");
-  module.def("measure_streams", &measure_streams, nb::arg("copies"), nb::arg("by_host"),
-             nb::arg("repeats"),
-             "Seconds of copies (from, to, bytes, stream) in each repeat; -1 stands for the host.");
+             "Returns the bytes on the wire for each byte that is stored, in each repeat, or None "
+             "without NVLink counters.");
+  module.def(
+      "measure_streams", &measure_streams, nb::arg("copies"), nb::arg("by_host"),
+      nb::arg("repeats"),
+      "Returns the seconds of copies (from, to, bytes, stream) in each repeat. -1 is the host.");
 }
 
 }  // namespace interlace::python

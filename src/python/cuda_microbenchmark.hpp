@@ -1,4 +1,5 @@
-// Microbenchmarks on GPUs, as functions of the module _cuda. interlace/calibration.py uses them.
+// Microbenchmarks on GPUs, as functions of the module _cuda, for
+// interlace/study/calibration_gpus.py.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -26,7 +26,7 @@ std::vector<double> measure_load_loop(const std::string& memory, std::uint32_t u
   return measured::loop_clocks(bench::loaded_from_of(memory), unroll, warps, repeats);
 }
 
-// Epochs that run in a row in a graph.
+// Measures 128 epochs that run in a row in a graph.
 std::vector<double> measure_exchange(std::uint32_t sums, std::uint32_t repeats) {
   constexpr std::uint32_t epochs = 128;
   return bench::exchanges_on_cuda(sums, {epochs, repeats}).time_s;
@@ -58,7 +58,7 @@ void bind_cuda_multiprocessor(nb::module_& module) {
              nb::arg("repeats"), released(),
              "Like simulate_chain of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_busy_clock", &measured::busy_clock_mhz, nb::arg("repeats"), released(),
-             "The MHz of the multiprocessors while all of them compute, for each repeat.");
+             "Returns the MHz of the multiprocessors while all of them compute, for each repeat.");
   module.def("measure_load_loop", &measure_load_loop, nb::arg("memory"), nb::arg("unroll"),
              nb::arg("warps"), nb::arg("repeats"), released(),
              "Like simulate_load_loop of _core, but measured on a GPU: a value for each repeat.");
@@ -99,9 +99,11 @@ void bind_cuda_multiprocessor(nb::module_& module) {
   module.def("measure_reads", &measured::reads_per_s, nb::arg("bytes"), nb::arg("repeats"),
              released(),
              "Like simulate_reads of _core, but measured on a GPU: a value for each repeat.");
-  module.def("measure_fft", &measure_fft, nb::arg("planes"), nb::arg("length"), nb::arg("repeats"),
-             released(),
-             "The number of kernels of a call of cuFFT, and its measured seconds for each repeat.");
+  module.def(
+      "measure_fft", &measure_fft, nb::arg("planes"), nb::arg("length"), nb::arg("repeats"),
+      released(),
+      "Returns the number of kernels of a call of cuFFT, and the measured seconds of a call in "
+      "each repeat.");
 }
 
 }  // namespace interlace::python

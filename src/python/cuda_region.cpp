@@ -30,8 +30,8 @@ CUstream_st* stream_at(std::uintptr_t pointer) { return reinterpret_cast<CUstrea
 
 std::uintptr_t number_of(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
 
-// Makes a gather function from a Python callable. The callable takes bytes and returns a list of
-// bytes. The gather function holds the interpreter's lock while it calls and releases the callable.
+// Makes a gather function from a Python callable that takes bytes and returns a list of bytes. The
+// gather function holds the interpreter's lock while it calls or releases the callable.
 all_gather gather_from(nb::callable function) {
   const std::shared_ptr<nb::callable> kept(new nb::callable(std::move(function)),
                                            [](nb::callable* f) {
@@ -51,7 +51,7 @@ all_gather gather_from(nb::callable function) {
 
 group local_group(const std::optional<std::vector<int>>& ordinals, double deadline_s) {
   const nb::gil_scoped_release release;
-  // The package shows its groups itself.
+  // `shown` is false, because the Python package shows its groups itself.
   const group_options options{.deadline_s = deadline_s, .shown = false};
   return ordinals ? group::local(*ordinals, options) : group::all(options);
 }
@@ -228,7 +228,7 @@ void bind_regions(nb::module_& module) {
 
   module.def("device_array", &device_array, nb::arg("pointer"), nb::arg("shape"), nb::arg("code"),
              nb::arg("bits"), nb::arg("ordinal"), nb::arg("owner"),
-             "Memory of a GPU as an object with __dlpack__; keeps its owner.");
+             "Returns memory of a GPU as an object with __dlpack__. It keeps `owner` alive.");
 }
 
 }  // namespace interlace::python

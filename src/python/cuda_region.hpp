@@ -1,5 +1,5 @@
 // Regions for kernels of Python programs: the classes Group and Region of the module _cuda.
-// interlace/regions.py uses them.
+// interlace/runtime/regions.py uses them.
 #pragma once
 
 #include <nanobind/nanobind.h>

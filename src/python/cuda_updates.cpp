@@ -81,15 +81,16 @@ nb::dict measure_host_updates(std::uint64_t table_bytes, std::uint64_t updates,
 }  // namespace
 
 void bind_updates(nb::module_& module) {
-  module.def("measure_updates", &measure_updates, nb::arg("table_bytes"), nb::arg("updates"),
-             nb::arg("repeats"),
-             "Runs HPCC's random updates of a table in GPU 0 by bins and by plain atomics. Returns "
-             "seconds by repeat, sizes, and seconds of each stage.");
+  module.def(
+      "measure_updates", &measure_updates, nb::arg("table_bytes"), nb::arg("updates"),
+      nb::arg("repeats"),
+      "Runs HPCC's random updates of a table in GPU 0, by bins and by plain atomics. Returns "
+      "the seconds of each repeat, the sizes, and the seconds of each stage.");
   module.def(
       "measure_host_updates", &measure_host_updates, nb::arg("table_bytes"), nb::arg("updates"),
       nb::arg("link_updates"), nb::arg("repeats"),
-      "Runs HPCC's random updates of a table in the host's memory by bins of GPU 0, by stores "
-      "and atomics over the link, and by the host alone.");
+      "Runs HPCC's random updates of a table in the host's memory: by bins of GPU 0, by stores and "
+      "by atomics over the link, and by the host alone.");
 }
 
 }  // namespace interlace::python

@@ -5,7 +5,7 @@
 #include "python/driver_checkpoint.hpp"
 
 NB_MODULE(_driver, module) {
-  module.doc() = "Checkpoints on GPUs, by the NVIDIA driver alone.";
+  module.doc() = "Checkpoints on GPUs, with the NVIDIA driver alone.";
   // The module _core translates errors for both modules.
   (void)nanobind::module_::import_("interlace._core");
   interlace::python::bind_checkpoints(module);

@@ -33,11 +33,12 @@ using gpu_reader = bound_reader<ring_of_reader>;
 }  // namespace
 
 void bind_checkpoints(nb::module_& module) {
-  module.def("visible_gpus", &checkpoint::visible_gpus, "How many GPUs the process sees.");
+  module.def("visible_gpus", &checkpoint::visible_gpus,
+             "Returns the number of GPUs that this process sees.");
   nb::class_<gpu_reader> reader(
       module, "Reader",
-      "Like Reader of _core, but segments may be on GPUs. `slots`: number of "
-      "page-locked slots.");
+      "Like Reader of _core, but segments may be on GPUs. `slots` is the number of page-locked "
+      "slots.");
   reader.def(
       "__init__",
       [](gpu_reader* self, const file_list& files, std::uint32_t threads, bool checksums,
@@ -51,8 +52,8 @@ void bind_checkpoints(nb::module_& module) {
       nb::arg("most_staging") = nb::none());
   bind_reader(reader);
   reader.def("direct_problem", &gpu_reader::direct_problem,
-             "Why a file could not be read around the page cache although `direct` is set; "
-             "empty without a reason.");
+             "Returns why a file could not be read around the page cache although `direct` is set. "
+             "The text is empty if there is no such reason.");
   module.def(
       "read_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,
@@ -67,8 +68,8 @@ void bind_checkpoints(nb::module_& module) {
       },
       nb::arg("files"), nb::arg("segments"), nb::arg("threads"), nb::arg("checksums"),
       nb::arg("progress").none(), nb::arg("slots"), nb::arg("slot_bytes"),
-      "Like read_segments of _core, but segments may be on GPUs. `slots`: number of page-locked "
-      "slots.");
+      "Like read_segments of _core, but segments may be on GPUs. `slots` is the number of "
+      "page-locked slots.");
   module.def(
       "write_segments",
       [](const file_list& files, const segment_list& segments, std::uint32_t threads,

@@ -1,5 +1,5 @@
 // Microbenchmarks of multiprocessors, caches and kernel starts on simulated GPUs, as functions of
-// the module _core. interlace/study/calibration.py uses them.
+// the module _core. interlace/study/multiprocessor_rows.py uses them.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -33,8 +33,8 @@ struct argument_of<array_view<T, Rank>> {
   }
 };
 
-// The type that a module's function takes for a parameter of `make`, and the conversion from that
-// type to the parameter.
+// The type that a function of a module takes for a parameter of `make`, and the conversion from
+// this type to the type of the parameter.
 template <class Parameter>
 using argument_type = typename argument_of<std::remove_cvref_t<Parameter>>::type;
 
@@ -43,12 +43,12 @@ Problem problem_of(argument_type<Parameter>... data) {
   return Problem::make(argument_of<std::remove_cvref_t<Parameter>>::made(data)...);
 }
 
-// Indices into the names of a problem's arguments.
+// The indices of the names of a problem's arguments.
 template <class Problem>
 using argument_places = std::make_index_sequence<Problem::arguments.size()>;
 
-// The documentation of a function that runs a problem. `where` says where the problem runs. It can
-// be empty.
+// Returns the documentation of a function that runs a problem. `where` says where the problem runs,
+// and can be empty.
 template <class Problem>
 std::string documentation(const char* where = "") {
   return std::string("Run ") + Problem::summary + where + "; the result as a dict.";

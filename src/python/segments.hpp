@@ -1,4 +1,4 @@
-// Transfers between files and memories, as the extension modules offer them.
+// Transfers between files and memories, as the Python modules offer them.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -50,8 +50,8 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
   return segments;
 }
 
-// `progress` is None or a function that takes the number of bytes so far. It must outlive the
-// options. The transfer handles signals from time to time.
+// Returns the options of a transfer. `progress` is None, or a function of the number of bytes moved
+// so far. It must outlive the options. The transfer handles signals from time to time.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;
@@ -65,8 +65,8 @@ inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, b
   return options;
 }
 
-// A reader, together with the Python function to which the reader reports progress. `Ring` must
-// have a function slots(), which returns the carrier. The ring is made before the reader.
+// A reader, with the Python function to which the reader reports progress. `Ring` must have a
+// function slots() that returns the carrier. The ring is made before the reader.
 template <class Ring>
 class bound_reader {
  public:
@@ -121,10 +121,10 @@ class bound_reader {
   std::unique_ptr<Ring> ring_;
   std::unique_ptr<checkpoint::reader> reader_;
   std::atomic<bool> closed_{false};
-  std::shared_mutex used_;  // calls hold it shared; close() holds it alone to destroy the ring
+  std::shared_mutex used_;  // calls hold it shared; close() holds it alone and destroys the ring
 };
 
-// Binds the functions that all readers have. The constructors differ, so each module binds its own.
+// Binds the functions that all readers have. Constructors differ, so each module binds its own.
 template <class Reader>
 void bind_reader(nanobind::class_<Reader>& bound) {
   namespace nb = nanobind;
@@ -134,9 +134,9 @@ void bind_reader(nanobind::class_<Reader>& bound) {
            "after all earlier batches. Returns the number of the batch, from 0.")
       .def("wait", &Reader::wait, nb::arg("batch"),
            "Waits until all bytes of a batch have arrived. Returns the CRC-32C of each of its "
-           "tensors if asked for.")
+           "tensors if checksums were requested.")
       .def("done", &Reader::done, nb::arg("batch"),
-           "Whether all bytes of a batch have arrived. Does not wait.")
+           "Returns whether all bytes of a batch have arrived. Does not wait.")
       .def("close", &Reader::close,
            "Drops the segments that have not been read, and waits until no copy is in flight.");
 }

@@ -1,5 +1,5 @@
-// Conversions for programs that see several GPUs as one. They convert requests from Python, and
-// results for Python.
+// Conversions between Python and C++ for programs that see several GPUs as one: of requests from
+// Python, and of results for Python.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,16 +13,17 @@
 
 namespace interlace::python {
 
-// If `pages` is empty, each array has its own placement, unless the mechanism moves pages. With
-// "own", each array has its own placement even if pages move. Throws usage_error for other names
-// that are not valid.
+// Returns the request. If `pages` is empty, each array has its own placement, unless the mechanism
+// moves pages. If `pages` is "own", each array has its own placement even if pages move. Throws
+// usage_error for an unknown name of a placement.
 run::unified_request unified_request_of(std::uint32_t gpus, const std::string& pages,
                                         const std::string& blocks);
 
-// A Python array that owns the values.
+// Returns a Python array that owns the values.
 nanobind::ndarray<nanobind::numpy, float, nanobind::ndim<1>> array_of(std::vector<float> values);
 
-// A dictionary of the result. The keys are time_s, cpu_s, link_bytes, loads, decisions and values.
+// Returns a dictionary of the result. The keys are time_s, cpu_s, link_bytes, loads, decisions and
+// values.
 nanobind::dict unified_result(run::unified_result result, double cpu_s);
 
 }  // namespace interlace::python

@@ -51,7 +51,7 @@ bool is_of(nb::dlpack::dtype type, const run::parameter& p) {
          type.bits == 8 * p.element_bytes;
 }
 
-// Converts a value for a parameter. Returns false if the parameter does not take the value.
+// Converts a Python value for a parameter. Returns false if the parameter does not take the value.
 bool take(nb::handle value, const run::parameter& p, run::argument& to) {
   using kind = run::argument_kind;
   switch (p.kind) {
@@ -67,8 +67,8 @@ bool take(nb::handle value, const run::parameter& p, run::argument& to) {
       break;
   }
   anything array;
-  // The array must not be converted, because a converted copy would be freed before the problem
-  // ends.
+  // The array must not be converted, because a converted copy would be freed while the problem
+  // still uses it.
   if (!nb::try_cast(value, array, false) || array.ndim() != p.rank || !is_of(array.dtype(), p)) {
     return false;
   }

@@ -13,8 +13,8 @@ namespace interlace::python {
 class workload_library {
  public:
   // Loads a library. The library stays loaded until the process ends, because results point into
-  // it. Throws usage_error if the file is not such a library, or if it was built for another
-  // version of Interlace.
+  // the library. Throws usage_error if the file is not the library of a workload, or if the library
+  // was built for another version of Interlace.
   explicit workload_library(const std::string& path);
 
   // Makes a problem. Throws the errors of `make`, and nanobind::type_error for arguments that
@@ -26,10 +26,11 @@ class workload_library {
   const run::module_description* of_ = nullptr;
 };
 
-// Whether a Python signal handler raised an exception. If so, Python's error is set.
+// Returns whether a Python signal handler raised an exception. If so, Python's error is set.
 bool interrupted() noexcept;
 
-// Throws the error with which a call into a library ended. The caller may hold the GIL or not.
+// Throws the error with which a call into a library ended, if there is one. The caller may call
+// this function with or without the GIL.
 void check(const run::outcome& ended);
 
 }  // namespace interlace::python

@@ -22,8 +22,8 @@ namespace interlace::python {
 // The type of the result dictionary in the type stub.
 using result_dict = nanobind::typed<nanobind::dict, nanobind::str, nanobind::any>;
 
-// Calls `host()` or `sim(machine)`, depending on the name of the node. Also returns the processor
-// time.
+// Calls `host()` or `sim(machine)`, depending on the name of the node. Returns the result of the
+// call and its processor time.
 template <class Host, class Sim>
 auto run_on(const std::string& node, const machine::machine* described, const Host& host,
             const Sim& sim) {

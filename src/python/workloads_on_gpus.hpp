@@ -32,8 +32,8 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
-        // If this is true, the mechanism needs several processes, and this process is one of them.
-        // The regions of a node do not have such a mechanism.
+        // If this is true, this process is one of several processes that the mechanism needs. The
+        // regions of a node do not have such a mechanism, so they take bulk_copy here.
         const bool of_processes = kernel::row_of(asked.mechanism).needs_processes;
         if (of_processes) asked.mechanism = kernel::mechanism::bulk_copy;
         asked.share_gpu = share_gpu;

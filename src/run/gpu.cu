@@ -20,8 +20,8 @@ namespace interlace::run {
 
 namespace {
 
-// The driver's kernel module writes its version to this file. Reading the file avoids loading NVML
-// for this one string.
+// The driver's kernel module writes its version to this file. NVML also has the version, but NVML
+// takes longer to load.
 std::string driver_version() {
   const std::string stated = read_file("/sys/module/nvidia/version").value_or("");
   if (const auto words = words_of(stated); !words.empty()) return std::string(words.front());

@@ -42,7 +42,7 @@ struct gpu_trace::parts {
 
   trace::address_ranges ranges;
   trace::writer file;
-  std::vector<std::uint32_t> last;  // the last launch of each GPU
+  std::vector<std::uint32_t> last;  // the number of the last launch on each GPU
   std::uint32_t launches = 0;
   trace::launch now;
   trace::block_grouping accesses;
@@ -74,7 +74,7 @@ void gpu_trace::add(const kernel::warp_access& a) {
   for (std::uint32_t k = 0; k < lanes; ++k) p.addresses[k] = a.addresses[k];
   i.addresses = p.addresses.data();
   if (p.ranges.refuses(i, false)) p.ranges.check(i, "kernel " + p.now.name, false);
-  // Block numbers have 64 bits, but a GPU's grid uses only 31 of them.
+  // Block numbers have 64 bits, but the grid of a GPU uses only 31 of these bits.
   p.accesses.add({0, 0, static_cast<std::uint32_t>(a.block)}, a.warp, i);
 }
 

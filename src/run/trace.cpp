@@ -41,7 +41,7 @@ trace_head head_of(const trace::header& h) {
   return found;
 }
 
-// Counts all records, and passes them on to a file if there is one.
+// Counts all records. If there is a file, also passes the records on to the file.
 class counting final : public trace::sink {
  public:
   counting(const trace::header& h, trace::writer* file) : header_(h), seen_(h), file_(file) {}

@@ -17,7 +17,7 @@ struct unified_request {
   workload::unified_placement placement;
   // If true, pages begin where each array places them, even if they can move.
   bool own_pages = false;
-  kernel::remote_load_options loads;  // simulated nodes only: how remote loads are handled
+  kernel::remote_load_options loads;  // how remote loads are treated; only for simulated nodes
   // The run calls this function from time to time; the function may throw.
   std::function<void()> check_interrupt;
 };
@@ -27,8 +27,8 @@ struct unified_result {
   std::vector<float> values;
 };
 
-// Runs a program and adds up the times of its runs. All other figures come from the last run. On
-// simulated machines these figures cover all runs of a node.
+// Runs a program and adds up the times of its runs. All other figures are those of the last run. On
+// simulated machines, these figures cover all runs of a node.
 template <class Node, class Problem>
 unified_result run_unified(Node& node, const Problem& problem,
                            const workload::unified_placement& placement) {
@@ -55,13 +55,13 @@ unified_result unified_on_sim(const Problem& problem, const unified_request& ask
                               const machine::machine& described);
 
 struct measured_unified {
-  std::vector<double> time_s;  // for each repeat, the time of the kernels of all devices
-  std::vector<float> values;   // values of the last repeat
+  std::vector<double> time_s;  // the time of the kernels of all devices, in each repeat
+  std::vector<float> values;   // the values after the last repeat
 };
 
-// Runs the program `warmup + repeats` times, each time from the initial data. Uses only the GPUs
-// and the placement of `asked`. Remote loads and stores go to the page's GPU, line by line. Throws
-// usage_error if the data is not a valid problem, and device_error if a GPU fails.
+// Runs the program `warmup + repeats` times, each time from the initial data. Of `asked`, only the
+// GPUs and the placement count. A remote load or store goes to the GPU that has the page, line by
+// line. Throws usage_error if the data is not a valid problem, and device_error if a GPU fails.
 template <class Problem>
 measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,
                                  std::uint32_t warmup, std::uint32_t repeats);

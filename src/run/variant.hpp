@@ -18,9 +18,9 @@ void set_mechanism(Options& options, const std::string& name) {
       options.transfers ? name : name.substr(0, name.size() - without.size()));
 }
 
-// Sets the named option of a region's options or of a request. The caller must set the mechanism
-// first, because the mechanism determines the kind of name. An empty name leaves the default.
-// Throws usage_error if the name does not exist, or if the mechanism has no named options.
+// Sets the variant of a region's options or of a request, by its name. The caller must set the
+// mechanism first, because the mechanism determines which variants exist. An empty name leaves the
+// default. Throws usage_error if the name does not exist, or if the mechanism has no variants.
 template <class Options>
 void set_variant(Options& options, const std::string& variant) {
   if (variant.empty()) return;

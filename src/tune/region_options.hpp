@@ -5,8 +5,8 @@
 
 namespace interlace {
 
-// The options of a region that uses the candidate's mechanism and parameters. All other options
-// stay the same.
+// Returns `options` with the mechanism and the parameters of the candidate. All other options stay
+// as they are.
 kernel::region_options with_candidate(const tune_candidate& candidate,
                                       kernel::region_options options);
 

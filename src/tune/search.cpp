@@ -1,5 +1,5 @@
-// The search. It measures a coarse grid first and a finer one around the best points, and it
-// eliminates candidates step by step.
+// The search for the fastest candidate. It first measures a coarse grid, and then a finer grid
+// around the best points. It eliminates candidates step by step.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,13 +14,13 @@ namespace interlace {
 
 namespace {
 
-constexpr std::size_t coarse_stride = 4;   // number of grid steps between points of the first round
-constexpr std::size_t most_finalists = 6;  // most finalists, not counting the controls
-// The least number of rounds of finalists from which a deviation can be computed.
+constexpr std::size_t coarse_stride = 4;   // the grid steps between points of the first round
+constexpr std::size_t most_finalists = 6;  // the most finalists besides the controls
+// A deviation can be computed from this many rounds of finalists or more.
 constexpr std::uint32_t least_rounds = 3;
-// Candidates differ if this many standard deviations of samples separate them.
+// Two candidates differ if their times are this many standard deviations of samples apart.
 constexpr double explained = 3;
-constexpr double decided = 2;  // medians differ if this many standard errors separate them
+constexpr double decided = 2;  // two medians differ if they are this many standard errors apart
 // No more rounds are needed once medians have this relative precision.
 constexpr double precision = 0.01;
 
@@ -30,15 +30,15 @@ std::string percent(double part) {
   return text;
 }
 
-// Returns the reason why a slower candidate is dropped, and says how much slower it is. Differences
-// up to `noise` can be chance.
+// Returns the reason why a slower candidate is dropped, with the relative difference `behind`.
+// Chance can explain a difference of up to `noise`.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
   return text;
 }
 
-// The standard deviation, or 0 for fewer than two values.
+// Returns the standard deviation, or 0 for fewer than two values.
 double deviation(const std::vector<double>& values) {
   if (values.size() < 2) return 0;
   const auto count = static_cast<double>(values.size());
@@ -51,19 +51,19 @@ double deviation(const std::vector<double>& values) {
 // A point of a family's grid, with its measurements.
 struct point {
   std::size_t family = 0;
-  std::vector<std::size_t> at;  // index on each axis
+  std::vector<std::size_t> at;  // the index of the value on each axis
   tune_measured known;
   bool impossible = false;
-  double best_s = 0;       // shortest time of all samples
-  double median_s = 0;     // median of all samples
-  double deviation_s = 0;  // deviation of the samples
-  double error_s = 0;      // standard error of the median of the final samples
+  double best_s = 0;       // the shortest time of all samples
+  double median_s = 0;     // the median of all samples
+  double deviation_s = 0;  // the deviation of the samples
+  double error_s = 0;      // the standard error of the median of the final samples
 
   bool measured() const { return !known.rounds.empty(); }
 };
 
 struct family_state {
-  std::size_t first = 0;  // index of the first point of the family
+  std::size_t first = 0;  // the index of the family's first point
   std::size_t points = 1;
   // For each axis, the distance to the neighbours that are measured next.
   std::vector<std::size_t> strides;
@@ -132,8 +132,8 @@ class search {
     return space_.families[family].axes[axis].values;
   }
 
-  // The points at every fourth value of each axis, and at the last value of each axis. The families
-  // take turns.
+  // Returns the points at every fourth value of each axis and at the last value of each axis.
+  // Points of different families take turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -160,7 +160,7 @@ class search {
     return found;
   }
 
-  // The unmeasured points around a point. On each axis, their distance is zero or one stride.
+  // Returns the unmeasured points around a point. On each axis, their distance is 0 or one stride.
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
@@ -186,9 +186,9 @@ class search {
     return found;
   }
 
-  // Estimates the largest factor by which an unmeasured point can be faster than the family's best
-  // point. The unmeasured point lies between points of the last grid, whose strides were twice the
-  // current strides.
+  // Returns an estimate: the largest factor by which an unmeasured point can be faster than the
+  // best point of its family. The unmeasured point lies between points of the last grid. The
+  // strides of that grid were twice the current strides.
   double reach(const point& p) const {
     double factor = 1;
     for (std::size_t a = 0; a < p.at.size(); ++a) {
@@ -315,7 +315,7 @@ class search {
     p.deviation_s = deviation(all);
   }
 
-  // The samples of the final rounds if `final` is true, and otherwise all samples.
+  // Returns the samples of the final rounds if `final` is true, and otherwise all samples.
   std::vector<double> samples(const point& p, bool final) const {
     std::vector<double> found;
     for (const auto& round : p.known.rounds) {
@@ -329,8 +329,8 @@ class search {
 
   bool possible(std::size_t i) const { return points_[i].measured() && !points_[i].impossible; }
 
-  // The point with the lowest median. If several points have it, a control wins, and otherwise the
-  // first of these points.
+  // Returns the point with the lowest median. If several points have this median, a control comes
+  // before other points, and an earlier point before a later one.
   template <class Median>
   std::optional<std::size_t> lowest(const std::vector<std::size_t>& which, Median median) const {
     std::optional<std::size_t> found;
@@ -420,8 +420,8 @@ class search {
   }
 
   double error_between(std::size_t a, std::size_t b) const {
-    // std::hypot is avoided, because libraries that are built with glibc 2.35 would then need that
-    // version.
+    // std::hypot is not used. A library that is built with glibc 2.35 and uses it would need glibc
+    // 2.35 to run.
     const auto squared = [&](std::size_t k) { return points_[k].error_s * points_[k].error_s; };
     return decided * std::sqrt(squared(a) + squared(b));
   }
@@ -430,8 +430,8 @@ class search {
   void compare(std::vector<std::size_t>& finalists) {
     const std::uint32_t most = std::max(rules_.most_rounds, least_rounds);
     while (final_rounds_ < most) {
-      // Each round begins with a different finalist, so that a finalist does not always run after
-      // the same other finalist.
+      // Each round begins with another finalist, so that a finalist does not always run after the
+      // same finalist.
       std::vector<std::size_t> turn = finalists;
       const auto shift = static_cast<std::ptrdiff_t>(final_rounds_ % turn.size());
       std::rotate(turn.begin(), turn.begin() + shift, turn.end());
@@ -446,10 +446,10 @@ class search {
     }
   }
 
-  // Computes the median of the final samples, and the standard error of this median. The error is
-  // 1.25 times the standard error of the mean, computed from the deviations within rounds. If the
-  // deviations between rounds are larger, the function uses those, because all samples of one round
-  // can share a deviation.
+  // Computes the median of the final samples and the standard error of this median. The error is
+  // 1.25 times the standard error of the mean. It is computed from the deviations within rounds, or
+  // from the deviations between rounds if those are larger, because all samples of one round can
+  // share a deviation.
   void evaluate(point& p) const {
     std::vector<double> medians;
     double within = 0;
@@ -463,8 +463,8 @@ class search {
     p.error_s = std::max(within, between);
   }
 
-  // Drops candidates that are clearly slower. Returns true if the remaining differences are known
-  // precisely enough.
+  // Drops candidates that are clearly slower. Returns whether the differences between the remaining
+  // candidates are known precisely enough.
   bool settled(std::vector<std::size_t>& finalists) {
     const std::size_t ahead = *lowest(finalists, final_median);
     bool clear = true;
@@ -522,8 +522,8 @@ class search {
   std::vector<point> points_;
   std::vector<family_state> families_;
   std::uint32_t round_ = 0;
-  std::uint32_t explored_ = 0;      // number of the last round before the final rounds
-  std::uint32_t final_rounds_ = 0;  // number of final rounds so far
+  std::uint32_t explored_ = 0;      // the number of the last round before the final rounds
+  std::uint32_t final_rounds_ = 0;  // the number of final rounds so far
   std::uint64_t done_ = 0;
 };
 

@@ -24,7 +24,7 @@ void check_values(const std::string& name, const std::vector<std::uint64_t>& val
   }
 }
 
-// The chunk sizes to try for a mechanism. The other sizes go to `excluded`.
+// Returns the chunk sizes to try for a mechanism. Adds all other sizes to `excluded`.
 std::vector<std::uint64_t> possible_chunks(const kernel::mechanism_row& mechanism,
                                            const tune_region& region, const tune_grid& grid,
                                            std::vector<tune_excluded>& excluded) {
@@ -73,8 +73,8 @@ const std::vector<std::uint64_t>& values_of(parameter p, const tune_grid& grid) 
   throw model_error("a parameter has no values to try");
 }
 
-// The values to try for each of these parameters. There is no value if a parameter has nothing to
-// try.
+// Returns the values to try for each of these parameters. Returns nothing if one of the parameters
+// has no value to try.
 std::optional<std::vector<tune_axis>> axes_of(kernel::parameter_list parameters,
                                               const tune_grid& grid,
                                               const std::vector<std::uint64_t>& chunks) {
