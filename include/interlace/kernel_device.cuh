@@ -707,8 +707,9 @@ class lane {
                                          std::type_identity_t<T> value) const {
     update_if(true, view, i, value);
   }
-  // The same, if `really`. Lanes of a warp that call this function together, whether or not they
-  // have an update, pack faster than lanes that take a branch around `update`.
+  // Does the same as `update` if `really` is true, and otherwise nothing. Lanes of a warp that call
+  // this function together, whether or not they have an update, pack faster than lanes that take a
+  // branch around `update`.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void update_if(bool really, const partitioned<T, Op>& view, I i,
                                             std::type_identity_t<T> value) const {

@@ -172,8 +172,8 @@ class warp_packets {
     return head_ + kernel::packing_head_bytes + bin * table_.queues.packet_bytes;
   }
 
-  // The same if not all lanes of the warp call `add` together. It is not inlined, so that kernels
-  // have more registers.
+  // Adds the updates of a call of `add` in which not all lanes of the warp take part. This function
+  // is not inlined, so that kernels have more registers.
   template <combine Op, class T>
   static __device__ __noinline__ void add_by_some(warp_packets by, std::uint32_t active,
                                                   std::uint32_t rest, std::uint32_t bin,

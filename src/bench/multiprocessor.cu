@@ -269,7 +269,7 @@ std::vector<double> measure_gather(std::uint64_t bytes, std::uint32_t repeats) {
 
 // --- small kernels -------------------------------------------------------------------------------
 
-// A graph that ends with its object.
+// A graph that is destroyed together with this object.
 class graph {
  public:
   // Captures what `enqueue` puts into the stream.

@@ -20,7 +20,7 @@ namespace {
 using steady = std::chrono::steady_clock;
 
 constexpr unsigned streaming_threads = 512;
-// number of blocks on each multiprocessor; they leave half of its threads free
+// number of blocks on each multiprocessor; they leave half of the multiprocessor's threads free
 constexpr unsigned streaming_blocks = 2;
 constexpr unsigned vectors_ahead = 8;  // number of loads that a thread has in flight
 constexpr std::uint64_t slice_vectors = std::uint64_t{streaming_threads} * vectors_ahead;

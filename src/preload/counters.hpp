@@ -100,8 +100,8 @@ struct call_site {
   std::atomic<std::uint32_t> sampled{0};  // number of sampled calls
   std::array<std::array<tally, host_memory_count>, direction_count> tallies{};
   std::atomic<std::uint64_t> taken_over{0};  // number of bytes
-  // Copies by the logarithm of their size. The first element counts copies of fewer than 2 bytes.
-  // The last element counts all copies that are too large for the other elements.
+  // The numbers of copies, by the logarithm of their size. The first element counts copies of fewer
+  // than 2 bytes. The last element counts all copies that are too large for the other elements.
   std::array<std::atomic<std::uint64_t>, 32> sizes{};
   // library whose code calls the driver or the CUDA runtime
   std::array<char, site_module_bytes> module{};

@@ -219,7 +219,7 @@ struct cross {
   }
 };
 
-// The device that has a ky, and the place of its lines.
+// The device that has a ky, and the place of this ky's lines.
 struct line_owner {
   std::uint32_t first, count;
 };

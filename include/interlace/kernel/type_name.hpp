@@ -9,8 +9,8 @@ namespace interlace::kernel {
 // unchanged.
 std::string readable_type_name(const char* type_name);
 
-// The same name without namespaces and enclosing classes, both of the type and of its template
-// arguments.
+// Does the same as readable_type_name, but leaves out namespaces and enclosing classes, both of the
+// type and of its template arguments.
 std::string short_type_name(const char* type_name);
 
 }  // namespace interlace::kernel

@@ -123,7 +123,7 @@ class shared_region final : public group_member {
   const region_mechanism* how_ = nullptr;
   device_memory memory_;
   imported_memory imported_;
-  // descriptors that this process exported, in the order of their text
+  // descriptors that this process exported, in the order in which the exported text names them
   std::vector<descriptor> exported_;
   // Holds the wait_failure of each local device, `seen`, and a word whose value is 1.
   std::unique_ptr<mapped_memory> host_;

@@ -32,8 +32,8 @@ class link_usage {
   std::vector<machine::endpoint> idle_relays(const copy_message& one,
                                              const std::vector<machine::endpoint>& relays,
                                              std::uint64_t now_ns) const;
-  // Notes that the call's messages were enqueued by their plan, from `begin_ns` on. The plan's
-  // times replace the times of the direct paths.
+  // Notes that the call's messages were enqueued according to their plan, from `begin_ns` on. The
+  // plan's times replace the times of the direct paths.
   void replace_by_plan(const copy_call& call, std::uint64_t begin_ns);
 
  private:

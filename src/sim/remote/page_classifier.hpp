@@ -15,7 +15,7 @@ enum class page_class : std::uint8_t {
   streaming,         // accessed for a while, but not since the last classification
   mostly_dedicated,  // one GPU accesses the page much more often than any other GPU
   shared,            // several GPUs access the page about equally often
-  owner_shifting,    // another GPU begins to access the page more often than its home
+  owner_shifting,    // another GPU begins to access the page more often than the page's home
 };
 
 struct page_access {

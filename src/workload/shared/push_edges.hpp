@@ -94,8 +94,8 @@ struct push_edges {
   }
 };
 
-// Gives each queue of update packets room for the most updates that a device has for an owner. Each
-// warp can leave a packet for each window that is not full.
+// Gives each queue of update packets room for the most updates that a device has for an owner. For
+// each window, each warp can leave one packet that is not full.
 inline kernel::region_options with_queues_for_edges(kernel::region_options o,
                                                     const std::uint64_t* offsets,
                                                     const std::uint32_t* columns) {
