@@ -109,8 +109,8 @@ def replay() -> Iterator[str]:
     """
     rows = read("run-blocks-h200.json")["rates"]
     yield (
-        "| blocks | to the GPU, alone | under `interlace run` | to the host, alone "
-        "| under `interlace run` |"
+        "| blocks | to the GPU, without `interlace run` | to the GPU, under `interlace run` "
+        "| to the host, without `interlace run` | to the host, under `interlace run` |"
     )
     yield "|---|---|---|---|---|"
     sizes = list(dict.fromkeys(row["run"]["block_bytes"] for row in rows))
