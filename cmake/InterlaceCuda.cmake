@@ -1,7 +1,8 @@
-# Decides whether the build has the CUDA part, and for which GPUs. There is one rule for every way to
-# build: the build has the CUDA part if it finds an nvcc of CUDA 13 or later, unless INTERLACE_CUDA
-# says otherwise. The CUDA part is compiled for the GPUs of this machine. If the machine has no GPU, it
-# is compiled for compute capabilities 8.0 and 9.0, and the driver compiles its PTX for later GPUs.
+# Decides whether the build has the CUDA part, and for which GPUs. There is one rule for every way
+# to build: the build has the CUDA part if it finds an nvcc of CUDA 13 or later, unless
+# INTERLACE_CUDA says otherwise. The CUDA part is compiled for the GPUs of this machine. If the
+# machine has no GPU, the CUDA part is compiled for compute capabilities 8.0 and 9.0, and the driver
+# compiles the CUDA part's PTX for later GPUs.
 
 # Sets `nvcc` to the path of nvcc, and `nvcc_release` to its version. If there is no nvcc that the
 # build can use, sets `why_no_cuda` to a sentence instead.

@@ -722,7 +722,7 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
 // step for its end. A step requests a slice of the kernel's traffic. The request is due when the
 // slice's share of the kernel's operations is done, but not before the traffic of the previous
 // slice is done. The data of sweeps arrives with the latency of the L2, or of the memory if the
-// data is there. Each kernel except the first also costs a launch.
+// data is in the memory. Each kernel except the first also costs a launch.
 void simulation::call_step(task_id id, std::uint64_t step) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;

@@ -22,9 +22,9 @@ class statistics final : public sink {
   struct of_gpu {
     std::uint64_t launches = 0;
     std::uint64_t blocks = 0;
-    // Counts for each kind of access. They are the number of warps' instructions and the number of
-    // bytes of their lanes, once for the GPU's own memory and once for other GPUs' memory. An
-    // instruction with lanes in both memories counts as remote.
+    // For each kind of access, the number of warps' instructions and the number of bytes of their
+    // lanes. `own` counts accesses to the GPU's own memory, and `remote` counts accesses to other
+    // GPUs' memory. An instruction with lanes in both memories counts as remote.
     std::array<std::uint64_t, access_kinds> own{}, remote{};
     std::array<std::uint64_t, access_kinds> own_bytes{}, remote_bytes{};
   };

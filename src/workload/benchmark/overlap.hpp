@@ -17,7 +17,7 @@ struct alignas(16) quad {
 };
 
 struct overlap_producer {
-  static constexpr std::uint32_t threads = 256;  // a block writes 4 KB
+  static constexpr std::uint32_t threads = 256;  // with this number of threads, a block writes 4 KB
 
   replicated<quad> data;
   std::uint32_t rounds = 0;
