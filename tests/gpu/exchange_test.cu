@@ -373,8 +373,8 @@ TEST_P(runs_test, large_reductions) {
   reductions<std::uint32_t, combine::add>(n, 500'000, 1, true);
 }
 
-// The value of such a sum depends on the order of the additions. All devices must get the same
-// bits, whatever the order is.
+// The value of a sum of fractions depends on the order of the additions. All devices must get the
+// same bits, whatever the order is.
 struct contribute_fractions {
   static constexpr std::uint32_t threads = lanes;
   reduced<float> target;

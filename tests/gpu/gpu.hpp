@@ -44,7 +44,7 @@ inline std::string why_not(std::uint32_t n) {
   return "needs " + std::to_string(n) + " GPUs and " + std::to_string(here) + " are here";
 }
 
-// Says why a test cannot run in which each of n devices needs its own GPU. Such tests are those of
+// Says why a test that needs a GPU for each of its n devices cannot run. Such tests are those of
 // links, of link counters, and of libraries that refuse to share a GPU.
 inline std::string why_not_distinct(std::uint32_t n) {
   const std::uint32_t here = gpus_here();

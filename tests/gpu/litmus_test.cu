@@ -29,8 +29,8 @@ TEST_P(litmus_test, a_million_messages_arrive_whole_and_in_time) {
   constexpr std::uint64_t blocks = 5;
   constexpr std::uint64_t epochs_a_graph = 250;
   constexpr std::uint64_t messages = 1'000'000;
-  // Each graph runs seven times, because the host needs long to build one. The node restores the
-  // region before each run except the first.
+  // Each graph runs seven times, because the host takes long to build a graph. The node restores
+  // the region before each run except the first.
   cuda::run_options seven_times;
   seven_times.repetitions = 7;
   cuda::node node(gpu_test::options_for(devices));

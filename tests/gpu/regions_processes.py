@@ -8,7 +8,7 @@ The script needs CuPy, and PyTorch for expandable segments. After every epoch, e
 its replica with the values that a formula gives. With --shared-gpu, all processes use GPU 0. This
 tests everything but speed. With --time, the ranks print the time of an epoch instead. Without a
 launcher, --time measures one process and then several processes, and fails if the epochs of several
-processes take 3 % longer. --json FILE writes these times.
+processes take more than 3 % longer. --json FILE writes these times.
 """
 
 from __future__ import annotations

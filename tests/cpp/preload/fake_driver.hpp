@@ -3,7 +3,6 @@
 // Work on streams, events and graphs runs late and in a random order that keeps only the order that
 // CUDA promises. If a copy waits for too little, its bytes are therefore wrong. Every function
 // counts its calls.
-// calls.
 //
 // The variable FAKE_CUDA sets the driver's version of CUDA. The default is 13000. With 12020 (CUDA
 // 12.2), the driver lacks all functions and forms that came later, and refuses a caller that asks

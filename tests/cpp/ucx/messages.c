@@ -338,7 +338,7 @@ static void user(int to, int from) {
     for (gpu = 0; gpu < gpus; ++gpu) {
       unsigned char* const expected = malloc(buffer_bytes);
       fill(expected, (uint64_t)(round * gpus + gpu + 1));
-      expect(memcmp(got[gpu], expected, buffer_bytes) == 0, "the bytes that were got are right");
+      expect(memcmp(got[gpu], expected, buffer_bytes) == 0, "the get brings the right bytes");
       free(expected);
       expect_ok(uct_rkey_release(by.component, &keys[gpu]), "a key is released");
       expect(release_memory((uintptr_t)sent[gpu]) == 0 && release_memory((uintptr_t)got[gpu]) == 0,

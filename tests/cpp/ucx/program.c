@@ -187,7 +187,7 @@ int main(int count, char** words) {
   received = memory_of(2, 0);
   sent = memory_of(3, 0x33);
   finish(ucp_get_nbx(ep, received, buffer_bytes, (uintptr_t)others, key, &of_gpu), "a get");
-  expect(holds_only(received, 0x11), "the bytes that were got are right");
+  expect(holds_only(received, 0x11), "the get brings the right bytes");
   finish(ucp_put_nbx(ep, sent, buffer_bytes, (uintptr_t)others, key, &of_gpu), "a put");
   finish(ucp_ep_flush_nbx(ep, &plain), "a flush");
   tell(&word, 1);
