@@ -183,7 +183,7 @@ class warp_packets {
     by.unlock(active);
   }
 
-  // The lanes in the mask `active` add their updates. `rest` has the lanes that have one.
+  // The lanes in the mask `active` add their updates. `rest` has the lanes that have an update.
   template <combine Op, class T>
   __device__ __forceinline__ void add_together(std::uint32_t active, std::uint32_t rest,
                                                std::uint32_t bin, std::uint32_t offset,

@@ -50,7 +50,7 @@ double shortest(double value, int digits, Accepts&& is_it) {
 }
 
 key_value whole_if_it_is(double value) {
-  constexpr double most = 9e15;  // doubles represent all whole numbers up to this one
+  constexpr double most = 9e15;  // doubles represent all whole numbers up to this number
   if (value == std::floor(value) && std::abs(value) < most) return static_cast<std::int64_t>(value);
   return value;
 }

@@ -41,7 +41,7 @@ class json_reader {
     return true;
   }
 
-  // Reads a string. Escapes are not decoded, because no name or word in a profile has one.
+  // Reads a string. Escapes are not decoded, because no name or word in a profile has an escape.
   std::string text() {
     need('"');
     std::size_t end = 0;

@@ -35,7 +35,7 @@ struct embedding_update {
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
       if (lane.global_index() >= gradients.size) return;
-      // A lane loads its next number while the warp packs this one.
+      // A lane loads its next number while the warp packs this number.
       auto next_row = lane.load_index(rows, lane.global_index() >> width_bits);
       auto next = lane.load(gradients, lane.global_index());
       for (auto k : lane.range(lane.global_index(), gradients.size, lane.global_count())) {

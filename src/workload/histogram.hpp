@@ -29,7 +29,7 @@ struct histogram_count {
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
       if (lane.global_index() >= keys.size) return;
-      // A lane loads its next key while the warp packs this one.
+      // A lane loads its next key while the warp packs this key.
       auto next = lane.load_index(keys, lane.global_index());
       for (auto k : lane.range(lane.global_index(), keys.size, lane.global_count())) {
         const auto key = next;

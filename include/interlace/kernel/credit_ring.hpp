@@ -115,7 +115,7 @@ INTERLACE_HOST_DEVICE bool wait_for_slot(const credit_ring& r, std::uint64_t tic
   return ring::wait([&] { return slot_is_ready(r, ticket); }, expired);
 }
 
-// Frees the slots of all tickets up to this one.
+// Frees the slots of this ticket and of all earlier tickets.
 INTERLACE_HOST_DEVICE void return_credit(const credit_ring& r, std::uint64_t ticket) {
   ring::store_release(r.consumed, ticket + 1);
 }

@@ -92,9 +92,9 @@ class node final : public kernel::cpu_node {
   void treat_loads(const kernel::remote_load_options& options);
 
   // Verifies packed stores from now on. The node encodes and decodes the packets of such stores. At
-  // the end of each run it compares the received bytes with the replicas, and throws model_error if
-  // they differ. Call this function before the first launch. It is for tests, because it makes runs
-  // much slower.
+  // the end of each run, the node compares the received bytes with the replicas, and throws
+  // model_error if they differ. Call this function before the first launch. This function is for
+  // tests, because the verification makes runs much slower.
   void check_deliveries();
   std::uint64_t checked_packets() const;  // number of packets that went through encode and decode
 

@@ -132,7 +132,8 @@ class parking::transfer {
     of_.copy_(to, from, bytes, gpu.streams[turn % gpu.streams.size()]);
   }
 
-  // Waits until the copies of all slabs up to this one have ended. Slabs must be enqueued in order.
+  // Waits until the copies of this slab and of all slabs before it have ended. Slabs must be
+  // enqueued in order.
   void wait_for(std::size_t slab) {
     for (; waited_ < endings_.size() && endings_[waited_].slab <= slab; ++waited_) {
       const in_context on(of_.driver_, endings_[waited_].gpu->context);

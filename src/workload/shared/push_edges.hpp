@@ -43,7 +43,7 @@ struct push_edges {
         const std::uint64_t row = next_row;
         const std::uint32_t begin = next_begin;
         const std::uint32_t end = next_end;
-        // The warp loads its next piece while it works on this one.
+        // The warp loads its next piece while it works on this piece.
         const std::uint64_t after = piece + block.count() * warps;
         if (after < graph.rows) {
           next_row = warp.load(rows, after);

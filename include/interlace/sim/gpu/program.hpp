@@ -79,8 +79,8 @@ struct instruction {
   // of a warp touches at most two lines.
   std::uint32_t untranslated : 14 = 0;
   picoseconds ready = 0;
-  // The first instruction that depends on this one. next_dependent links the other dependent
-  // instructions.
+  // The first instruction that depends on this instruction. next_dependent links the other
+  // dependent instructions.
   std::uint32_t dependents = none;
   std::uint32_t next_dependent = none;
 };
