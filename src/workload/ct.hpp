@@ -431,8 +431,8 @@ struct renew_pixels {
           for (std::uint32_t k = 0; k < Rows; ++k) {
             const float from = fmaf(y[k], p.down, left);
             const float rounded = from + rounder;
-            // The pixel's centre lies between two rays. `off` is its position relative to the
-            // middle between these two rays.
+            // The pixel's centre lies between two rays. `off` is the centre's position relative to
+            // the middle between these two rays.
             const float off = from - (rounded - rounder);
             const std::uint64_t ray = p.ray + __builtin_bit_cast(std::uint32_t, rounded);
             sum.v[k] += saturate(fmaf(off, -p.steepness, p.edge)) * lane.load(rays, ray);

@@ -3,8 +3,8 @@
 //
 // The four parts of Griffin, as this file implements them:
 //   delayed first touch   A page that no GPU has been given moves to the first remote GPU that
-//                         touches it, unless that GPU has more than its share of the pages. Then
-//                         this touch is a remote access, and the next touch moves the page.
+//                         touches the page. If that GPU has more than its share of the pages, this
+//                         touch is a remote access, and the next touch moves the page.
 //   classification        GPUs report what they access (access_counters). From time to time the
 //                         driver classifies the accessed pages (page_classifier) and moves the
 //                         pages that another GPU mostly uses, or is beginning to use.
