@@ -2,13 +2,13 @@
 
     python tools/clang_tidy.py JOBS BUILD...
 
-Each BUILD has a compile_commands.json. If several builds compile a source, it is checked as the
-first BUILD compiles it. clang-tidy spends nearly all its time on headers. Therefore all sources of
-a folder of src/ that have the same flags are checked together, as one file that includes them. If
-this file has no finding, its sources have none. If it has a finding, each source is checked alone,
-and only the results of these checks count. Names that clash only in the common file therefore do
-not count. The static analyzer skips included sources unless the name of the file that includes them
-contains UnifiedSource.
+Each BUILD has a compile_commands.json. If several builds compile a source, or generate the same
+source, it is checked as the first BUILD compiles it. clang-tidy spends nearly all its time on
+headers. Therefore all sources of a folder of src/ that have the same flags are checked together, as
+one file that includes them. If this file has no finding, its sources have none. If it has a
+finding, each source is checked alone, and only the results of these checks count. Names that clash
+only in the common file therefore do not count. The static analyzer skips included sources unless
+the name of the file that includes them contains UnifiedSource.
 
 A group without findings is checked again only after a change of one of its sources, its flags, any
 header, the settings or the tool. The exit code is 0 if nothing was found, and 1 otherwise.
@@ -55,11 +55,16 @@ def groups_of(builds: list[Path]) -> list[Group]:
     group comes first.
     """
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
+    generated: dict[tuple[str, bytes], Path] = {}
     for build in builds:
         for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
             for source in compiled(Path(entry["file"])):
                 folders = (ROOT / "src", build.resolve() / "workloads")
                 if source.suffix == ".cpp" and any(map(source.is_relative_to, folders)):
+                    if source.is_relative_to(folders[1]):
+                        made = (source.name, source.read_bytes())
+                        if generated.setdefault(made, folders[1]) != folders[1]:
+                            continue
                     # A source of two targets is checked as the first target compiles it.
                     flags = flags_of(shlex.split(entry["command"]))
                     commands.setdefault(source, (entry["directory"], flags))

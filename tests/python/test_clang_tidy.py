@@ -43,3 +43,21 @@ def test_sources_that_are_compiled_as_one_are_looked_at(tool: ModuleType, tmp_pa
     groups = tool.groups_of([build])
     assert [group.sources for group in groups] == [sources[:2], sources[2:3]]
     assert [group.command for group in groups] == [["c++", "-O2"], ["c++", "-O2"]]
+
+
+def test_what_two_builds_generate_alike_is_checked_once(tool: ModuleType, tmp_path: Path) -> None:
+    builds = [tmp_path / "build" / name for name in ("host", "cuda")]
+    for build in builds:
+        (build / "workloads").mkdir(parents=True)
+        (build / "workloads" / "bindings.cpp").write_text("int same;\n")
+        (build / "workloads" / "kernels.cpp").write_text(f"int of_{build.name};\n")
+        entries = [
+            {"directory": str(build), "file": str(file), "command": f"c++ -o {n}.o -c {file}"}
+            for n, file in enumerate(sorted((build / "workloads").iterdir()))
+        ]
+        (build / "compile_commands.json").write_text(json.dumps(entries))
+    checked = [source for group in tool.groups_of(builds) for source in group.sources]
+    host, cuda = (build / "workloads" for build in builds)
+    assert sorted(checked) == sorted(
+        [host / "bindings.cpp", host / "kernels.cpp", cuda / "kernels.cpp"]
+    )
