@@ -71,7 +71,7 @@ class Checks:
         return made.pin_memory() if pinned else made
 
     def upload(self, host: Any, gpu: int) -> Any:
-        """Copy to the GPU with small copies."""
+        """Return a copy of a host tensor on the GPU, made by small copies."""
         torch = self.torch
         made = torch.empty_like(host, device=f"cuda:{gpu}", pin_memory=False)
         to, source = made.view(-1).view(torch.uint8), host.contiguous().view(-1).view(torch.uint8)
