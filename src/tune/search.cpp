@@ -30,8 +30,8 @@ std::string percent(double part) {
   return text;
 }
 
-// Returns the reason why a slower candidate is dropped, with the relative difference `behind`.
-// Chance can explain a difference of up to `noise`.
+// Returns the reason why a slower candidate is dropped. The reason says by which fraction the
+// candidate is slower. Chance can explain a fraction of up to `noise`.
 std::string behind_text(double behind, const char* what, double noise, const char* source) {
   std::string text = percent(behind) + " above " + what;
   if (noise > 0) text += ", of which " + std::string(source) + " explain " + percent(noise);
