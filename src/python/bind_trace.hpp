@@ -1,4 +1,4 @@
-// Python bindings of traces, for the command line.
+// Python bindings of trace files. The command line uses them.
 #pragma once
 
 #include <nanobind/nanobind.h>

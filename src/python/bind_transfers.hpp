@@ -5,7 +5,7 @@
 
 namespace interlace::python {
 
-// Adds the functions. Call this function after bind_plan.
+// Adds the functions to the module. The caller must call bind_plan first.
 void bind_transfers(nanobind::module_& module);
 
 }  // namespace interlace::python

@@ -1,4 +1,4 @@
-// The workload functions of an extension module.
+// The functions of a Python module that run workloads.
 #pragma once
 
 #include <nanobind/nanobind.h>

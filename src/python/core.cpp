@@ -46,7 +46,7 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   return bench::overlap_on_sim(asked, described);
 }
 
-// A tuple of seconds, payload bytes, and bytes with protocol.
+// A tuple: seconds, bytes of payload, and bytes of payload and protocol.
 using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }

@@ -16,7 +16,7 @@ namespace interlace::python {
 
 namespace {
 
-// The ring of slots of a reader.
+// The ring of slots that a reader uses.
 class ring_of_reader {
  public:
   ring_of_reader(std::uint32_t slots, std::uint64_t slot_bytes,

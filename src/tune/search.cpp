@@ -21,7 +21,7 @@ constexpr std::uint32_t least_rounds = 3;
 // Two candidates differ if their times are this many standard deviations of samples apart.
 constexpr double explained = 3;
 constexpr double decided = 2;  // two medians differ if they are this many standard errors apart
-// No more rounds are needed once medians have this relative precision.
+// The search ends once medians have this relative precision.
 constexpr double precision = 0.01;
 
 std::string percent(double part) {
@@ -65,7 +65,7 @@ struct point {
 struct family_state {
   std::size_t first = 0;  // the index of the family's first point
   std::size_t points = 1;
-  // For each axis, the distance to the neighbours that are measured next.
+  // For each axis, the number of grid steps to the neighbours that are measured next.
   std::vector<std::size_t> strides;
   bool closed = false;
   std::string why_closed;
@@ -164,7 +164,8 @@ class search {
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
-    std::vector<std::size_t> found{0};  // offsets of points in the family
+    std::vector<std::size_t> found{
+        0};  // offsets from the centre in the list of the family's points
     for (std::size_t a = 0; a < p.at.size(); ++a) {
       const std::size_t size = values(p.family, a).size();
       const std::size_t s = state.strides[a];

@@ -57,7 +57,7 @@ class Activity:
     note: str = ""
 
     def step(self) -> None:
-        """Note that one more step is done."""
+        """Add 1 to the number of finished steps."""
         self.done += 1
         self.last = time.time()
 
@@ -151,7 +151,7 @@ class _Server:
         for one in (self._listener, self._asked):
             ready.register(one, select.POLLIN)
         while True:
-            with suppress(Exception):  # an error in one answer must not prevent the next one
+            with suppress(Exception):  # an error in one answer must not prevent later answers
                 for number, _ in ready.poll():
                     if number == self._asked.fileno():
                         self._print_if_asked(self._asked.recv(64))
@@ -170,15 +170,15 @@ class _Server:
             connection.sendall(json.dumps(self._answer()).encode())
 
     def _take_signal(self) -> None:
-        """Answer SIGQUIT from now on.
+        """Print the entries after each SIGQUIT from now on.
 
         Do nothing if the program itself uses SIGQUIT or the wake-up descriptor.
         """
         if threading.current_thread() is not threading.main_thread() or _is_caught(signal.SIGQUIT):
             return
-        # Python writes a byte to the wake-up descriptor when the signal comes, whatever the main
-        # thread does at that time. The socket stays open as long as the process lives, so the byte
-        # cannot reach another file.
+        # When the signal comes, Python writes a byte to the wake-up descriptor, whatever the main
+        # thread does at that time. This socket stays open until the process ends, so the byte
+        # cannot go to another file that gets the same descriptor.
         before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         if before != -1:
             signal.set_wakeup_fd(before)
@@ -220,7 +220,7 @@ def shown(describe: Callable[[], Activity]) -> Iterator[None]:
 
 @contextmanager
 def waiting_for(who: str) -> Iterator[None]:
-    """Show that this process waits for another process while the block runs."""
+    """Show in `interlace ps` that this process waits for `who` while the block runs."""
     with _entered(_told.waits, (who, time.time())):
         yield
 
@@ -415,7 +415,7 @@ def _place(undo: ExitStack) -> tuple[int, str]:
 
 
 def _listen(listener: socket.socket, folder: int, name: str) -> None:
-    """Listen at a socket. Its name appears only after the process listens."""
+    """Listen at a socket. The name of the socket appears only after the process listens."""
     hidden = f".{name}"
     with suppress(
         FileNotFoundError

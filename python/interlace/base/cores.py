@@ -12,7 +12,7 @@ OWN_CGROUP = Path("/proc/self/cgroup")
 
 
 def allowed_cores() -> int:
-    """Return the number of cores that affinity and control groups allow. It is at least one."""
+    """Return the number of cores that affinity and control groups allow, at least one."""
     allowed = len(os.sched_getaffinity(0))
     return max(1, math.ceil(min(allowed, _quota(CGROUPS, OWN_CGROUP))))
 

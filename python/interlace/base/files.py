@@ -112,7 +112,7 @@ def read_results(path: Path, what: str) -> bytes:
 
 
 def _target(path: Path) -> Path:
-    """Return the file to which a path leads. Raise OSError if links lead in a circle."""
+    """Return the path after all links are followed. Raise OSError if links lead in a circle."""
     try:
         path.stat()
     except OSError as error:
@@ -122,7 +122,7 @@ def _target(path: Path) -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and its parents. Raise UserError if that is impossible."""
+    """Make a folder and its parents. Raise UserError if the folder cannot be made."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -132,7 +132,7 @@ def make_folder(path: Path) -> None:
 class _Part:
     """A file that is being written and that will become `target`.
 
-    Until then it has no visible name.
+    Until the file is complete, it has no visible name.
     """
 
     def __init__(self, target: Path) -> None:
@@ -194,7 +194,7 @@ class _Part:
         _sync(self._folder)
 
     def discard(self) -> None:
-        """Close the part. Remove its file unless it was published."""
+        """Close the part. Remove the part's file unless the file was published."""
         if self._name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(self._name, dir_fd=self._folder)
@@ -203,7 +203,7 @@ class _Part:
 
 
 PART_ENDS = ".interlace-part"
-MOST_LINKS = 40  # Linux follows at most this many links
+MOST_LINKS = 40  # Linux follows at most this many links of a path
 
 
 def _part_name(name: str) -> str:

@@ -36,7 +36,7 @@ def load_driver() -> Any:
 
 
 def load_cuda() -> Any:
-    """Load the module that runs kernels on GPUs. Raise UserError if there is none."""
+    """Load the module that runs kernels on GPUs. Raise UserError if it does not exist."""
     try:
         return importlib.import_module("interlace._cuda")
     except ImportError as error:

@@ -83,7 +83,7 @@ def _printed(activity: Activity) -> Iterator[Callable[[], None]]:
 
 
 class _Lines:
-    """Prints a line at intervals while long work runs."""
+    """Prints a line of progress from time to time while long work runs."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity

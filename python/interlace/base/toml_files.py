@@ -62,7 +62,7 @@ def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
         raise UserError(f"{where}{place}: this is not TOML: {reason}") from error
     except RecursionError as error:
         raise UserError(deep) from error
-    except ValueError as error:  # Python reads only numbers of at most 4300 digits
+    except ValueError as error:  # Python refuses numbers of more than 4300 digits
         raise UserError(f"{where}: this is not TOML: a number is too long") from error
     if _is_deep(document):
         raise UserError(deep)

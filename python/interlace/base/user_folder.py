@@ -28,7 +28,7 @@ def own_folders(*, make: bool = True) -> Iterator[int]:
         with suppress(OSError), ExitStack() as opened:
             if ours and make:
                 place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # Another user could put a link in place of the folder.
+            # O_NOFOLLOW, because another user could put a link in place of the folder.
             flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if ours else 0)
             folder = os.open(place, flags)
             opened.callback(os.close, folder)

@@ -23,7 +23,7 @@ from interlace.base import interrupts
 
 Result = TypeVar("Result")
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_LOOK_S = 0.5  # seconds between two checks for a Ctrl-C that Python dropped
+_LOOK_S = 0.5  # the time between two checks for a Ctrl-C that Python dropped, in seconds
 
 
 class WorkerLost(Exception):  # noqa: N818 (nothing went wrong in Python)
@@ -59,7 +59,7 @@ def run_all(
         while True:
             interrupts.check()
             while len(running) < jobs and (index := next(waiting, None)) is not None:
-                sys.stdout.flush()  # otherwise the child would print the buffered text again
+                sys.stdout.flush()  # otherwise the child would also print the buffered text
                 sys.stderr.flush()
                 receiver, sender = context.Pipe(duplex=False)
                 process: BaseProcess = context.Process(

@@ -1,1 +1,1 @@
-"""The command line: a file for each command."""
+"""The command line. Each command has a file of its own."""

@@ -39,7 +39,10 @@ def collective_command(
     begin: Annotated[
         str,
         typer.Option(
-            "--begin", "-b", metavar="SIZE", help="The smallest block that a GPU sends to another."
+            "--begin",
+            "-b",
+            metavar="SIZE",
+            help="The smallest block that a GPU sends to another GPU.",
         ),
     ] = DEFAULT_LEAST,
     end: Annotated[

@@ -35,11 +35,13 @@ def _sizes(option: str, text: str) -> list[int]:
 
 def updates_command(
     tables: Annotated[
-        str, list_option("--tables", "Sizes of tables in GPU memory, or none.", TABLES)
+        str, list_option("--tables", "Sizes of tables in GPU memory, or the word none.", TABLES)
     ] = TABLES,
     host_tables: Annotated[
         str,
-        list_option("--host-tables", "Sizes of tables in host memory, or none.", HOST_TABLES),
+        list_option(
+            "--host-tables", "Sizes of tables in host memory, or the word none.", HOST_TABLES
+        ),
     ] = HOST_TABLES,
     updates: Annotated[
         str | None,

@@ -15,7 +15,7 @@ def build_workload_command(
     header: Annotated[
         Path | None,
         typer.Argument(
-            metavar="NAME.hpp", help="The header. It ends with the struct NAME_problem."
+            metavar="NAME.hpp", help="The header. It must end with the struct NAME_problem."
         ),
     ] = None,
     to: Annotated[

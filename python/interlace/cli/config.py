@@ -52,7 +52,8 @@ def config_command(
 ) -> None:
     """List all environment variables with their values, defaults and meanings.
 
-    An invalid value ends the command with exit code 2. An unknown name gets a warning.
+    An invalid value ends the command with exit code 2. A variable with an unknown name causes a
+    warning.
     """
     if cflags or libs or kernel_libs or cuda_libs or prefix:
         if json_file is not None:

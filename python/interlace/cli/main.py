@@ -54,7 +54,7 @@ COMMANDS = {
     "tune": Command(
         "interlace.cli.tune",
         "tune_command",
-        "Find a workload's fastest mechanism, for later runs.",
+        "Find a workload's fastest mechanism, and save it for later runs.",
     ),
     "bench": Command(
         "interlace.cli.bench",
@@ -89,7 +89,7 @@ COMMANDS = {
     "doctor": Command(
         "interlace.cli.doctor",
         "doctor_command",
-        "Say what works on this machine, and what does not.",
+        "Say which features work on this machine, and why others do not.",
     ),
     "ps": Command(
         "interlace.cli.ps",
@@ -222,7 +222,7 @@ def _app(wanted: str | None, variant: str | None = None) -> typer.Typer:
 
 
 def _usage_sentence(error: Any) -> str:
-    """Turn an error of typer's parser into one sentence."""
+    """Return an error of typer's parser as one sentence."""
     if (option := getattr(error, "option_name", None)) and hasattr(error, "possibilities"):
         known = [o for p in error.ctx.command.params for o in p.opts if o.startswith("--")]
         return str(unknown("option", option, [*known, "--help"]))

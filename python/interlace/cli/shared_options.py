@@ -62,7 +62,7 @@ Jobs = Annotated[
 
 
 def profile_option(who: str) -> Any:
-    """Return the option --out, which says where to write a profile.
+    """Return the option --out for the file of a profile.
 
     `who` names the programs that look for the profile in the user's folder.
     """

@@ -1,1 +1,1 @@
-"""Readers and generators of graphs, matrices, ratings and grids."""
+"""Reads and generates graphs, matrices and ratings."""

@@ -21,10 +21,10 @@ from interlace.data.graphs import Graph, from_pairs
 LEAST_ROWS = 8
 MOST_ROWS = 2**31
 
-_SYMBOLS = 3  # the number of symbols that a place of the chain can have
+_SYMBOLS = 3  # the number of different symbols in a string
 _PARETO = 1.1  # the exponent of the power law of host sizes
 _LEAST_HOST = 16  # a host has at least this many pages
-_STRIPS = 2  # the number of strips of the square
+_STRIPS = 2  # the square is divided into this many strips
 
 Pairs = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -148,7 +148,7 @@ def rgg(vertices: int, seed: int = 1) -> Graph:
 
 
 class Model(NamedTuple):
-    """A kind of graph: its name and its generator."""
+    """A kind of graph, with the function that generates such graphs."""
 
     make: Callable[[int, int], Graph]  # the function that makes a graph from a size and a seed
     source: str  # a phrase that says which data the graph resembles
@@ -174,7 +174,7 @@ def _require_memory(rows: int, edges_a_row: int, what: str) -> None:
 
 
 def _uniforms(seed: int) -> Callable[[int], NDArray[np.float64]]:
-    """Return a function that draws n numbers in [0, 1)."""
+    """Return a function that draws a given number of random numbers from 0 to below 1."""
     random = np.random.PCG64(seed)
 
     def draw(count: int) -> NDArray[np.float64]:

@@ -242,7 +242,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     spare = rows >= parts
     boundaries = [0]
     for part in range(1, parts):
-        ideal = total * part  # the unit of work is 1 / parts, so that whole numbers are exact
+        ideal = total * part  # in units of 1 / parts, so that all values are whole numbers
         row = int(np.searchsorted(work, -(-ideal // parts)))
         if row > 0 and ideal - int(work[row - 1]) * parts < int(work[row]) * parts - ideal:
             row -= 1
@@ -265,7 +265,7 @@ def partition(offsets: NDArray[np.int64], parts: int) -> list[int]:
     Raises ValueError if parts is less than 1.
     """
     even = partition_by_edges(offsets, parts)
-    rows, stores = len(offsets) - 1, parts - 1  # the number of stores for each row
+    rows, stores = len(offsets) - 1, parts - 1  # each row is stored to this many other parts
     work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
     most_work = int(np.diff(work[even]).max())
     most = max(most_work, stores * int(np.diff(even).max()))

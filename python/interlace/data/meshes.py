@@ -35,7 +35,7 @@ def _pattern(side: int) -> csr_array:
     The unknowns of a point are adjacent, and points are in row order.
     """
     if side < 2:
-        raise ValueError(f"a mesh has at least 2 points each way, not {side}")
+        raise ValueError(f"a mesh has at least 2 points in each dimension, not {side}")
     reading.require_memory(40 * entries_of(side), f"a mesh of side {side}", "side")
     ones = np.ones(side, dtype=np.int8)
     line = diags_array([ones[1:], ones, ones[1:]], offsets=[-1, 0, 1], dtype=np.int8)

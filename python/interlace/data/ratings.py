@@ -46,13 +46,13 @@ class Side:
 
     @cached_property
     def row_of(self) -> NDArray[np.int64]:
-        """Return the row of each rating."""
+        """Return, for each rating, the number of its row."""
         return np.repeat(np.arange(self.rows, dtype=np.int64), np.diff(self.offsets))
 
 
 @dataclass(frozen=True, eq=False)
 class Ratings:
-    """The same ratings twice: sorted by user, and sorted by item."""
+    """The ratings of items by users, in two orders: sorted by user, and sorted by item."""
 
     name: str
     users: Side

@@ -23,7 +23,7 @@ from interlace.base import files
 from interlace.base.errors import UserError
 from interlace.base.memory import memory_bytes as memory_bytes
 
-_PIECE = 1 << 20  # bytes that are read at a time
+_PIECE = 1 << 20  # the bytes of one read
 _BANNER = b"%%matrixmarket"
 _ENTRY_BYTES = 256  # more than any line with an entry needs, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")

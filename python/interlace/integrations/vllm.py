@@ -60,7 +60,7 @@ def _loader() -> type[Any]:
             )
             if not use_safetensors:
                 return super()._get_weights_iterator(source)  # type: ignore[no-any-return]
-            # vLLM logs how long loading the weights took
+            # vLLM computes from this time how long loading the weights took.
             if self.counter_before_loading_weights == 0.0:
                 self.counter_before_loading_weights = time.perf_counter()
             unused = source.is_unused_weight

@@ -1,4 +1,4 @@
-"""Conversions between machines and the C++ structs of the compiled module."""
+"""Converts between machines and the C++ structs of the compiled module."""
 
 from __future__ import annotations
 

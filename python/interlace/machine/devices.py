@@ -21,7 +21,7 @@ class Connection(NamedTuple):
 
 
 def gpu_names(machine: Machine) -> list[str]:
-    """Return the names of GPUs: gpu0, gpu1 and so on."""
+    """Return the names of the machine's GPUs: gpu0, gpu1 and so on."""
     return [f"gpu{index}" for index in range(machine.gpu.count)]
 
 

@@ -15,12 +15,12 @@ RuleKind = Literal[
 
 
 class Key(NamedTuple):
-    """A key: its type, and the range of its values."""
+    """A key of machine files: its type, and the range of its values."""
 
     table: str  # the table, such as "gpu.l2"; empty at the top of the file
     name: str
     type: Type
-    # the factor from the key's unit to bytes, picoseconds, hertz or bytes a second
+    # the factor from the key's unit to bytes, picoseconds, hertz or bytes per second
     in_struct: float
     least: float = 0
     most: float = 0

@@ -59,7 +59,7 @@ class _Comments:
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
         self.above: list[str] = []
-        self.first = True  # no key of the section has been read yet
+        self.first = True  # whether no key of the section has been read yet
 
     def gap(self) -> None:
         """Note an empty line.

@@ -1,4 +1,4 @@
-"""Names of places and methods in measurements of copies."""
+"""The names of places and of methods in measurements of copies."""
 
 from __future__ import annotations
 

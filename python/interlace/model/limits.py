@@ -22,7 +22,7 @@ TOGETHER = "together"
 class Rates(msgspec.Struct, frozen=True):
     """The measured rates of a GPU. An operation is an instruction of one lane."""
 
-    read_bytes_per_s: float  # bytes a second that kernels read from the GPU's own memory
+    read_bytes_per_s: float  # bytes per second that kernels read from the GPU's own memory
     write_bytes_per_s: float
     fp32_per_s: float
     fp64_per_s: float
@@ -39,7 +39,7 @@ class Work(NamedTuple):
     """
 
     launches: int = 0
-    cached_launches: int = 0  # the number of launches that touch no more bytes than the L2 holds
+    cached_launches: int = 0  # the number of all other launches
     loaded_bytes: int = 0
     stored_bytes: int = 0
     fp32: int = 0

@@ -125,8 +125,8 @@ class Config(NamedTuple):
     ranges: int | None = None
     chunk_bytes: int | None = None
     agent_threads: int | None = None
-    variant: str | None = None  # one of the names that the mechanism offers
-    bulk_threads: int | None = None  # replaces agent_threads if the agents copy in bulk
+    variant: str | None = None  # one of the mechanism's `Variants`
+    bulk_threads: int | None = None  # used instead of agent_threads if the agents copy in bulk
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:

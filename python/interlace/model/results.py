@@ -45,7 +45,7 @@ class WireRow(msgspec.Struct, frozen=True):
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Stores of kernels to other devices, counted as stores of kernels and as packets."""
+    """Counts of the stores of kernels to other devices, and of the packets with these stores."""
 
     stores: int  # stores to other devices; `inline` sends each of them as one packet
     bytes: int
@@ -56,7 +56,7 @@ class Stores(msgspec.Struct, frozen=True):
     flushes: int
     subpackets: int
     subheader_bytes: int
-    reasons: dict[str, int]  # the number of flushes for each reason
+    reasons: dict[str, int]  # maps a reason to the number of flushes for this reason
 
 
 class Sim(msgspec.Struct, frozen=True):

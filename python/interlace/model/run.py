@@ -106,11 +106,11 @@ class Outcome:
     copy_s: float
     iterations: int
     timed_iterations: (
-        int  # how many iterations were simulated; all others repeat the last two of them
+        int  # the number of simulated iterations; all others repeat the last two of them
     )
     warm_iteration_s: float  # if only some iterations were simulated: the mean time of the others
     residual: float
-    values: NDArray[np.float32]  # the result on all devices, one replica for each
+    values: NDArray[np.float32]  # the result on all devices, with one replica for each device
     wire: Wire = field(default_factory=Wire)
     timeline: list[Event] = field(default_factory=list)
     inside: Inside | None = None  # only for simulated runs
@@ -120,8 +120,8 @@ class Outcome:
     stores: dict[str, Any] = field(default_factory=dict)
     cpu_s: float = 0.0
     peak_rss_mb: float = 0.0  # peak memory of the run's process; 1 MB is 1e6 bytes
-    times_s: list[float] = field(default_factory=list)  # the times of a measured run's repeats
-    raw_tx_bytes: float | None = None  # NVLink counters, averaged over the runs
+    times_s: list[float] = field(default_factory=list)  # for measured runs: the time of each repeat
+    raw_tx_bytes: float | None = None  # from NVLink counters; the mean over the repeats
     data_tx_bytes: float | None = None
     # A sentence about each request that the run could not fulfil as the user asked.
     remarks: list[str] = field(default_factory=list)

@@ -24,7 +24,9 @@ from interlace.workloads import Workload
 CONNECT_S = 10
 POLL_S = 0.02
 LOOK_S = 5.0  # seconds between two checks for silent workers
-SILENT_S = 60.0  # seconds; a live worker sends its scheduler a message every few seconds
+SILENT_S = (
+    60.0  # a worker that sends nothing for so long is reported; live workers send every few seconds
+)
 
 
 def core_build() -> str:

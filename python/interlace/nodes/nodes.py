@@ -161,11 +161,11 @@ class CudaNode(Node):
         self.nccl: str | None = None  # NCCL's version, as soon as NCCL is loaded
         self.rates: dict[
             int, dict[str, float]
-        ] = {}  # from a number of GPUs to the rates of copies and of stores
+        ] = {}  # maps a number of GPUs to the rates of copies and of stores
         self.of_gpu: Rates | None = None  # set by the first measurement
         self.refusals: dict[
             str, str | None
-        ] = {}  # from a mechanism to the reason why it cannot run; filled when first needed
+        ] = {}  # maps a mechanism to the reason why it cannot run; filled when first needed
 
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS

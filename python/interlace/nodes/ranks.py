@@ -161,7 +161,7 @@ def _run(folder: Path, spec: dict[str, Any], what: str, limit_s: float) -> list[
 
 
 def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
-    """Raise the error that the process of a rank reported."""
+    """Raise an error that says why the process of a rank failed."""
     log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
     lines = [line for line in log.splitlines() if line.strip()]
     last = lines[-1] if lines else "it said nothing"

@@ -71,7 +71,7 @@ def fits(name: str, kernel: str, over_one_gpu: float, under_32: float) -> bool:
 
 
 def kernels_of(own: Results, varied: Mapping[str, Results]) -> dict[str, Results]:
-    """Return a program's results by kernel. The program's own kernel comes first."""
+    """Return the results of a program by kernel. The kernel OWN comes first."""
     return {
         kernel: own if kernel == OWN else replaced(own, varied[kernel])
         for kernel in KERNELS

@@ -25,7 +25,7 @@ class Figure(NamedTuple):
     """A value that each program has, and the figure that the paper states for all programs."""
 
     key: str
-    figure: str  # the figure or section of the paper
+    figure: str  # the figure or the section of the paper
     quantity: str  # the meaning of the value, with its unit
     published: float | None
     of: Measure  # a function that computes the value for a program

@@ -249,7 +249,7 @@ class Kernel(NamedTuple):
     seconds: tuple[float, float]
 
     def time(self, columns: int) -> float:
-        """Return the seconds for any number of columns, extrapolated linearly."""
+        """Return the seconds for `columns` columns, extrapolated linearly."""
         (few, many), (short, long) = self.columns, self.seconds
         return long + (long - short) / (many - few) * (columns - many)
 
@@ -442,7 +442,7 @@ class Found(NamedTuple):
     put: dict[tuple[str, str], dict[int, Sent]]
     mpi: dict[tuple[str, str], Mpi]
     both: dict[tuple[str, str], Mpi]
-    both_one_link: dict[tuple[str, str], Mpi]  # on the machine with one host link
+    both_one_link: dict[tuple[str, str], Mpi]  # as in `both`, on the machine with one host link
     exchange: dict[tuple[str, str], dict[int, float]]
     planned: dict[int, float]  # the seconds of the exchange if its four messages have one plan
     # Maps the number of copy engines to the speedup of puts by graphs that overlap.
@@ -735,7 +735,7 @@ def _graph_gain(sent: dict[tuple[str, str], Mpi], window: int, *, large: bool) -
 
 
 def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
-    """Fig. 7 to 10: the OSU bandwidth tests, in one direction and in both."""
+    """Fig. 7 to 10: the OSU bandwidth tests, in one direction and in both directions."""
     rows = []
     figures = {("v100", False): "Fig. 7", ("a100", False): "Fig. 8", ("v100", True): "Fig. 9",
                ("a100", True): "Fig. 10"}  # fmt: skip

@@ -199,7 +199,9 @@ def copy_blocks(
     count = blocks.pop()
     on_gpu = {one.gpu is not None for one in lists}
     if len(on_gpu) > 1:
-        raise UserError("one list of rows is on a GPU and the other is not")
+        raise UserError(
+            "one list of rows is on a GPU and the other list is not; put both on the GPU, or none"
+        )
     if count == 0 or to.bytes == 0 or source.bytes == 0:
         if count != 0 and to.bytes != source.bytes:
             raise UserError("the rows of the destination and of the source have different sizes")
@@ -211,7 +213,7 @@ def copy_blocks(
             "give rows of one size"
         )
     if to.gpu is None and source.gpu is None:
-        raise UserError("both arrays are in the host's memory; one has to be on a GPU")
+        raise UserError("both arrays are in the host's memory; one of them must be on a GPU")
     end = source if to.gpu is None else to
     assert end.gpu is not None
     for one in lists:

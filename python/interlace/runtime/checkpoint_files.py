@@ -1,7 +1,7 @@
 """Opens the files of a checkpoint: a file, several files, or a folder, which may have an index.
 
 An index is a JSON file with the name `*.safetensors.index.json`. Its `weight_map` says which file
-of its folder has which tensor.
+of the index's folder has each tensor.
 """
 
 from __future__ import annotations

@@ -34,7 +34,11 @@ DEFAULT_STREAMS = (0, 1, 2)
 
 # Constants of interlace/copy.h.
 ABI = 4
-INVALID = (1, 2, 3)  # results for errors of the caller: a wrong argument, a wrong setting, no GPU
+INVALID = (
+    1,
+    2,
+    3,
+)  # the results that mean an error of the caller: a wrong argument, a wrong setting, no GPU
 OUT_OF_MEMORY = 5
 CURRENT_GPU = -1
 PAGE_LOCKED, PAGEABLE, MANAGED = -1, -2, -3
@@ -148,7 +152,7 @@ class Array(NamedTuple):
     writable: bool
     # the stream in which the owner of the array works, if the array's interface names this stream
     stream: int | None = None
-    width: int = 1  # bytes of an element, for arrays on a GPU
+    width: int = 1  # the bytes of an element, for arrays on a GPU
 
 
 def place_of(address: int, size: int) -> int:
@@ -339,7 +343,7 @@ _kept_lock = threading.Lock()
 
 def _keep(event: _Event, array: Any) -> None:
     with _kept_lock:
-        _kept.append((event, array))  # keep the array first, because the next steps can fail
+        _kept.append((event, array))  # first of all, because the next steps can fail
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 

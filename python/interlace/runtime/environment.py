@@ -87,7 +87,7 @@ OTHERS = {
         None,
         "hardware queues of a process on a GPU, 1 to 32; unset: 8, or 32 with --share-gpu",
     ),
-    "NO_COLOR": Variable("tables", None, "if this is set to any value, tables have no colours"),
+    "NO_COLOR": Variable("tables", None, "if this variable has any value, tables have no colours"),
     "XDG_CONFIG_HOME": Variable(
         "profiles",
         "~/.config",
@@ -161,7 +161,7 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
     """
     found, wrong = [], []
     for name, variable in known.items():
-        value = environment.get(name) or None  # an empty variable counts as unset
+        value = environment.get(name) or None  # a variable with an empty value counts as unset
         if value is not None:
             try:
                 variable.check(value)

@@ -32,7 +32,9 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "INTERLACE_PRELOAD_THRESHOLD": Setting("2M", "copies of fewer bytes are never taken over"),
+    "INTERLACE_PRELOAD_THRESHOLD": Setting(
+        "2M", "the library never takes over copies of fewer bytes"
+    ),
     "INTERLACE_PRELOAD_AFTER": Setting(
         "256M",
         (
@@ -200,7 +202,7 @@ class Process(NamedTuple):
     note: str
     tallies: list[Tally]
     gains: list[Gain]
-    batches: int = 0  # the batches that were taken over
+    batches: int = 0  # the number of batches that were taken over
 
 
 class Counted(NamedTuple):
@@ -212,12 +214,12 @@ class Counted(NamedTuple):
     taken_over: list[str]  # the names of the outcomes in `tallies`
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
-    lost_sites: int = 0  # the number of call sites for which the file had no room
+    lost_sites: int = 0  # the number of call sites that found no room in the file
     calls: list[Call] = []  # noqa: RUF012
     lost_calls: int = 0
 
     def tallies(self) -> list[Tally]:
-        """Return the tallies over all processes, in a fixed order."""
+        """Return the tallies, summed over all processes, in a fixed order."""
         sums: dict[tuple[str, str], tuple[int, int]] = {}
         for process in self.processes:
             for one in process.tallies:
@@ -397,7 +399,7 @@ def _process(view: mmap.mmap, at: int, names: _Names) -> Process:
 
 
 def to_json(counted: Counted, words: Sequence[str], code: int, elapsed_s: float) -> dict[str, Any]:
-    """Return the counters in the form of JSON data."""
+    """Return the counters as data for JSON."""
     from interlace.model.results import provenance
 
     def tallies(of: Sequence[Tally]) -> list[dict[str, Any]]:

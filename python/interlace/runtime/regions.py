@@ -59,7 +59,7 @@ def stream_number(stream: object) -> int:
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
-    for name in ("cuda_stream", "ptr"):  # the first name is PyTorch's, the second CuPy's
+    for name in ("cuda_stream", "ptr"):  # the name in PyTorch, and the name in CuPy
         if isinstance(number := getattr(stream, name, None), int):
             return number
     raise UserError(
@@ -367,7 +367,7 @@ class _Memory:
 
 
 def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
-    """Return a whole number for the extension. Raises UserError, which names `what`."""
+    """Return `value` as a whole number. Raises UserError, whose message names `what`."""
     number = least - 1
     if not isinstance(value, bool):
         with contextlib.suppress(TypeError):

@@ -31,7 +31,7 @@ class Part(NamedTuple):
     runs: list[int]  # the offset in the tensor at which each run begins
     run_bytes: int
     shape: tuple[int, ...]
-    strides: tuple[int, ...]  # the strides in the buffer, in elements
+    strides: tuple[int, ...]  # the strides of the part in the buffer, in elements
 
 
 def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Part:

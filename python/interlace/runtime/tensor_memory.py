@@ -143,7 +143,7 @@ class Memory:
 
 
 def why_not(framework: str, dtype: str, shape: Sequence[int]) -> str | None:
-    """Return the reason why a framework lacks a file's dtype, or None if it has the dtype."""
+    """Return why a framework cannot represent a tensor of a file, or None if it can."""
     if framework == "torch":
         torch: Any = importlib.import_module("torch")
         if dtype not in TORCH or not hasattr(torch, TORCH[dtype]):

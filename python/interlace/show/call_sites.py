@@ -16,7 +16,11 @@ SMALL = 64 << 10  # a copy of fewer bytes cannot fill a link by itself
 WORTH = 1e-4  # the report leaves out smaller losses, in seconds
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
-    {"cuMemcpy", "cuMemcpyHtoD", "cuMemcpyDtoH"}  # these functions return only after the copy
+    {
+        "cuMemcpy",
+        "cuMemcpyHtoD",
+        "cuMemcpyDtoH",
+    }  # these functions return only after the copy has ended
 )
 BATCH = "cuMemcpyBatchAsync"
 

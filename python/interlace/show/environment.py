@@ -5,7 +5,7 @@ from __future__ import annotations
 from interlace.base import table
 from interlace.runtime.environment import ENVIRONMENT, Setting
 
-UNSET = "-"  # the cell of a variable that is not set
+UNSET = "-"  # the table shows this for a variable that is not set
 
 
 def print_variables(found: list[Setting]) -> None:

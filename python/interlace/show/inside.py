@@ -18,7 +18,7 @@ SPARK_WIDTH = 32
 
 
 def print_inside(rows: Sequence[StudyRow]) -> None:
-    """Print the matrices, links and GPUs of each row that has several GPUs."""
+    """Print the traffic, the links and the GPUs of each row that has several GPUs."""
     for row in rows:
         inside = row.inside
         if inside is not None and row.gpus > 1:

@@ -40,7 +40,7 @@ HEAT = [
     [0.02, "#d6eaf8"],
     [0.5, BLUE],
     [1, "#001d33"],
-]  # the colour of 0 is nearly white
+]  # the first colour, for 0, is nearly white
 INSIDE_HEIGHT = 300
 MOST_NUMBERED = 8  # a heat map of more GPUs shows no numbers in its cells
 MAX_BARS = 1500  # a timeline shows at most this many events, and says how many it leaves out

@@ -115,7 +115,7 @@ def is_slower(speedup: float) -> bool:
 
 
 def summary(study: Study) -> str:
-    """Return one or two sentences that summarise the study."""
+    """Return a summary of the study in one or two sentences."""
     most = study.rows[-1].gpus
     if most == 1:
         return f"One GPU takes {duration(study.rows[0].time_s)}; it sends nothing."

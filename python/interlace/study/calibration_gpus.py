@@ -43,7 +43,6 @@ METHOD = (
     "count, with one or two blocks on each multiprocessor; the median over the multiprocessors; "
     "dependent loads: one warp. Small kernels and library calls: the difference between graphs "
     "with 64 and with 320 calls. Caches: launches that fill the GPU, timed by the GPU."
-    "them. Caches: launches that fill the GPU, timed by it."
 )
 
 

@@ -22,7 +22,7 @@ Measurement = Callable[[Gpus], float]
 class Definition(NamedTuple):
     """A row of a calibration: how it is measured and how it is simulated."""
 
-    key: str  # the row's name in a file of measured rows
+    key: str  # the name of the row in a file of measured rows
     family: str
     unit: str
     group: str

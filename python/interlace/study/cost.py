@@ -33,7 +33,9 @@ class Part(msgspec.Struct, frozen=True):
     count: int  # the number of structures of this kind in a GPU
     bits_each: int
     bits: int
-    of_caches: float  # the structure's bits, divided by the data bits of the L1 and L2 caches
+    of_caches: (
+        float  # the bits of all these structures divided by the data bits of the L1 and L2 caches
+    )
 
 
 class Figure(NamedTuple):
@@ -110,7 +112,7 @@ class Cost(Head, frozen=True):
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    # schemes for remote loads; empty if the machine has hardware for none of these schemes
+    # what schemes for remote loads need; empty unless the machine describes DualOpt
     needs: list[dict[str, str]]
 
 

@@ -38,7 +38,7 @@ Point = dict[str, Value]  # maps each key of the axes to its value
 
 
 class Axes(NamedTuple):
-    """Machine keys that change together, step by step."""
+    """Keys of the machine that change together: each step gives all of them new values."""
 
     keys: tuple[str, ...]
     values: tuple[tuple[Value, ...], ...]  # one entry for each step: the values of all keys

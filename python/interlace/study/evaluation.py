@@ -24,7 +24,7 @@ from interlace.workloads import Workload
 class Plan:
     """The runs that a study needs."""
 
-    gpus: tuple[int, ...]  # the numbers of GPUs above 1, in ascending order
+    gpus: tuple[int, ...]  # the numbers of GPUs, without 1, in ascending order
     mechanisms: tuple[str, ...]
     tuning: Tuning
     # Both map a number of GPUs to configurations. `profiled` has those of profiles, which replace

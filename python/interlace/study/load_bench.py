@@ -70,7 +70,9 @@ class LoadRow(msgspec.Struct):
     # the first call, with fresh memory, in a process that already has a context
     first_s: float | None
     first_without_context_s: float | None
-    first_tensor_s: float | None  # the median of the time until the first tensor could be used
+    first_tensor_s: (
+        float | None
+    )  # the median time from the call until the first tensor could be used
     time_s: list[float]
     median_s: float
     gb_per_s: float
@@ -168,7 +170,7 @@ class _Loader:
     def load(self, **told: Any) -> dict[str, Any]:
         assert self._process.stdin is not None
         usual = {"reused": False, "verify": False, "memory": False, "cores": None, "cold": False}
-        with suppress(BrokenPipeError):  # the child's answer says why it failed
+        with suppress(BrokenPipeError):  # if the child has ended, its answer says why
             self._process.stdin.write(json.dumps(usual | told) + "\n")
             self._process.stdin.flush()
         return self.answer()

@@ -184,13 +184,13 @@ class Locality(Head, frozen=True):
     blocks: str
     times: int
     rows: list[LocalityRow]
-    driver: str | None  # the model of the real GPUs
+    driver: str | None  # the model of the real GPUs, if they were measured
     measured_on: str | None
     measured: list[MeasuredProgram]
 
     @property
     def comparable(self) -> bool:
-        """Return whether MGPUSim ran with these sizes and placements."""
+        """Return whether MGPUSim's figures are for these sizes and placements."""
         own = self.pages in (None, OWN_PAGES)
         return self.times == 1 and own and self.blocks == "contiguous"
 

@@ -18,7 +18,7 @@ CHAINS = (
     "IADD3", "IMAD", "FFMA", "DFMA", "MUFU", "SHFL", "barrier", "32-bit integer division",
     "fp32 division", "LOP3", "VIMNMX", "IMAD.HI", "IMAD.WIDE", "F2I", "REDUX", "VOTE", "VIMNMX3",
 )  # fmt: skip
-WARPS = (1, 2, 4, 8, 16)  # the numbers of warps in a sub-core
+WARPS = (1, 2, 4, 8, 16)  # the numbers of warps on a sub-core
 FEW_WARPS, MANY_WARPS = WARPS[0], WARPS[-1]
 UNROLLED = (1, 2, 4)
 LOOPS = ("shared memory", "L1", "L2")

@@ -65,7 +65,7 @@ class ParkRow(msgspec.Struct):
     park_s: list[float]
     resume_s: list[float]
     first_park_gb_per_s: float
-    park_gb_per_s: float  # the rate that follows from the median time
+    park_gb_per_s: float  # from the median of `park_s`
     resume_gb_per_s: float
     freed_bytes: (
         # the GPU's free memory while the tensors are parked, minus the free memory before the

@@ -38,9 +38,9 @@ MACHINE = "4x-gv100-pcie4"
 CASE = Case(4, INLINE)
 LONG = "pagerank"  # the workload of the long run
 LONG_ACCESSES = 100_000_000
-STORED = 64 * KIB  # elements of each GPU in the microbenchmark
-STORED_BYTES = 4  # bytes of an element
-STORE_RUNS = 2  # epochs of the microbenchmark; the first epoch warms up caches
+STORED = 64 * KIB  # the number of elements of each GPU in the microbenchmark
+STORED_BYTES = 4  # the bytes of an element
+STORE_RUNS = 2  # the number of epochs of the microbenchmark; the first warms up caches
 
 
 # Maps a name to a function that loads the workload. The process that runs the workload calls it.

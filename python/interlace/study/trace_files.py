@@ -120,7 +120,7 @@ def kind_of(file: Path, asked: str | None) -> str:
 
 
 class Conversion:
-    """Feeds a trace of another tool to the compiled module."""
+    """Converts a trace of another tool with the compiled module, piece by piece."""
 
     def __init__(
         self, core: Any, file: Path, kind: str, places: Places, component: str, out: str

@@ -107,7 +107,7 @@ def convert_foreign(
 
 
 def summary(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the numbers of a trace under the names of docs/reference/json.md."""
+    """Return the statistics of a trace, with the names that docs/reference/json.md lists."""
     gpus = len(found["gpus"])
     matrix = found["matrix"]
     moved = sum(matrix)

@@ -62,7 +62,7 @@ class BlockProfile(Head, frozen=True, tag_field="kind", tag="interlace block pro
 
     machine: On
     repeats: int
-    directions: dict[str, list[Class]]  # for each direction, sorted by bytes
+    directions: dict[str, list[Class]]  # maps a direction to its classes, sorted by bytes
 
 
 def default_path(model: str) -> Path:
@@ -157,7 +157,7 @@ def _times(
         try:
             if copy_blocks(*lists, sizes=size, stream=stream, only=way) == way:
                 found[way] = []
-        except UserError:  # the driver is too old and lacks this way
+        except UserError:  # the driver is too old for this way
             continue
         finally:
             gpu.wait(stream)

@@ -36,7 +36,7 @@ LEAST_CHUNK = (
     # Staged parts have at least this many bytes. In smaller parts, the events between copies take
     # longer than the copies.
 )
-MOST_ROUNDS = 6  # the largest number of rounds of finalists
+MOST_ROUNDS = 6  # the finalists are measured in at most this many rounds
 
 
 class Class(msgspec.Struct, frozen=True):

@@ -31,7 +31,7 @@ KIND = "interlace profile"
 class Machine(msgspec.Struct, frozen=True):
     """The machine on which a profile was measured.
 
-    None means that the machine lacks the property.
+    None means that the machine does not have the property.
     """
 
     node: str  # sim or cuda
@@ -126,7 +126,7 @@ class Picked(msgspec.Struct, frozen=True):
 
     @property
     def config(self) -> Config:
-        """Return the parameters in the form that a study uses."""
+        """Return the parameters as the configuration of a study."""
         return Config.of(self.parameters)
 
     @property

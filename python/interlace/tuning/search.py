@@ -21,7 +21,7 @@ from interlace.model.mechanisms import CONTROLS, TUNED
 
 
 class Impossible(Exception):  # noqa: N818 (an answer, not an error)
-    """`measure` raises this for a candidate that cannot run. The message is the reason."""
+    """`measure` raises this error for a candidate that cannot run. Its message is the reason."""
 
 
 class Candidate(NamedTuple):
@@ -58,9 +58,9 @@ class Tried(msgspec.Struct, frozen=True):
     finalist: bool
     # the median over all samples of the final rounds, or of all rounds without final rounds
     median_s: float | None
-    spread_s: float | None  # the distance from the first to the third quartile
+    spread_s: float | None  # the third quartile minus the first quartile
     samples: list[Samples]
-    dropped: str | None  # why the candidate was dropped
+    dropped: str | None  # the reason why the candidate was dropped
     dropped_round: int | None  # the round after which the candidate was dropped
 
 

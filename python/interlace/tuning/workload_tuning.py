@@ -23,7 +23,7 @@ from interlace.tuning.profiles import Machine, Profile, Subject
 from interlace.tuning.search import Round, tune_in_rounds
 from interlace.workloads import Inputs, Workload
 
-MOST_ROUNDS = 8  # the largest number of rounds of finalists
+MOST_ROUNDS = 8  # the finalists are measured in at most this many rounds
 
 
 def _measured_by(

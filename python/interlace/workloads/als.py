@@ -243,7 +243,7 @@ class Als(Workload):
         renew = self.renewal()
 
         def watched(side: Side, own: Floats, other: Floats) -> Floats:
-            # No eigenvalue of Y^T Y is larger than the sum of the squared norms of its n factors.
+            # No eigenvalue of Y^T Y is larger than the sum of the squared norms of Y's n factors.
             # The term lambda n I adds lambda n to each eigenvalue.
             longest = float((other**2).sum(axis=1).max())
             self._condition = max(self._condition, 1 + longest / self.damping)

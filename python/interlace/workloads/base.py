@@ -99,7 +99,7 @@ class Workload(ABC):
     @property
     @abstractmethod
     def size(self) -> str:
-        """Return the size of the data as text."""
+        """Return the size of the data as text for people."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class Workload(ABC):
 
     @abstractmethod
     def arguments(self) -> tuple[Any, ...]:
-        """Return the data in the form that the compiled modules take."""
+        """Return the data as arguments for the compiled modules."""
 
     @abstractmethod
     def reference(self, iterations: int) -> Reference:
@@ -322,7 +322,9 @@ class Workload(ABC):
         if iterations > self.limits()[0]:
             return False
         if error > self.allowed_error():
-            self._reference(iterations)  # some limits are known only after the run
+            self._reference(
+                iterations
+            )  # some errors that verification allows are known only after the reference
         return error <= self.allowed_error()
 
     def _reference(self, iterations: int) -> Reference:

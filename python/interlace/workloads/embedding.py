@@ -80,7 +80,7 @@ class Embedding(DealtWorkload):
         batch = DEFAULT_BATCH if inputs.batch is None else inputs.batch
         check_items(
             inputs, "--batch", batch, MOST_ADDED,
-            verb="add", noun="gradients", beyond="whose sums need not be exact",
+            verb="add", noun="gradients", beyond="and such sums may not be exact",
         )  # fmt: skip
 
     @classmethod

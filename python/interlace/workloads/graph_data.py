@@ -45,11 +45,15 @@ class ModelInputs(Inputs):
         int | None, Option("ROWS", "generate a graph like matrices of DNA electrophoresis")
     ] = None
     crawl: Annotated[
-        int | None, Option("PAGES", "generate the links of a web crawl, host by host")
+        int | None,
+        Option("PAGES", "generate a graph like the links of a web crawl, sorted by host"),
     ] = None
-    rgg: Annotated[int | None, Option("VERTICES", "generate an ordered random geometric graph")] = (
-        None
-    )
+    rgg: Annotated[
+        int | None,
+        Option(
+            "VERTICES", "generate a random geometric graph, with vertices in the order of strips"
+        ),
+    ] = None
     seed: Seed = None
 
 

@@ -41,8 +41,8 @@ Kernel = Annotated[
     str | None,
     Option(
         "NAME",
-        "the kernel; all kernels of a workload do the same work, but each kernel stores other "
-        "values next to each other",
+        "the kernel; all kernels of a workload do the same work, but they differ in which "
+        "values they store to adjacent addresses",
     ),
 ]
 Subscribe = Annotated[
@@ -102,7 +102,7 @@ def option_of(name: str) -> str:
 class Declared(NamedTuple):
     """A field of a workload's inputs, as the class of the inputs declares it."""
 
-    kind: type  # one of: int, float, str, bool, Path
+    kind: type  # int, float, str, bool or Path
     option: Option
 
 

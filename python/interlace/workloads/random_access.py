@@ -91,7 +91,7 @@ class RandomAccessInputs(Inputs):
         int | None,
         Option(
             "N",
-            "updates that all GPUs together make between two exchanges, in place of --iterations; "
+            "updates that all GPUs together make between two exchanges, instead of --iterations; "
             "HPCC allows each process 1024",
         ),
     ] = None

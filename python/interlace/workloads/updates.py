@@ -58,7 +58,7 @@ class DealtInputs(Inputs):
 def check_items(
     inputs: DealtInputs, option: str, items: int, exact: int, *, verb: str, noun: str, beyond: str
 ) -> None:
-    """Refuse too many items. Results are exact up to `exact` of them in all iterations."""
+    """Refuse too many items. Results are exact for up to `exact` items in all iterations."""
     if items < 1:
         raise UserError(f"{option} {items}: give a number of at least 1")
     times = inputs.iterations or DEFAULT_ITERATIONS

@@ -33,7 +33,7 @@ class Problem(NamedTuple):
 
 
 def random_values(generator: np.random.Generator, *shape: int) -> Floats:
-    """Return random numbers, uniform from -1 to 1."""
+    """Return random numbers that are uniform from -1 to 1."""
     return generator.uniform(-1, 1, shape).astype(np.float32)
 
 
