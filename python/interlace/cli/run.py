@@ -59,9 +59,10 @@ def run_command(
     At the end, a report on standard error lists the copies that Interlace took over, the copies
     that it passed to the driver, and the estimated time saved. The exit code is the program's. Four
     variables control the library; their defaults are in parentheses. INTERLACE_PRELOAD_THRESHOLD
-    (2M) is the smallest copy or batch that is taken over. The engine starts after INTERLACE_PRELOAD_AFTER (256M) bytes of copies.
-    INTERLACE_PRELOAD_START (background, wait, never) says whether copies wait for the start.
-    INTERLACE_PRELOAD_BLOCKS (auto) bounds the multiprocessors that a batch of blocks takes.
+    (2M) is the smallest copy or batch that is taken over. The engine starts after
+    INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START (background; or wait,
+    never) says whether copies wait for the start. INTERLACE_PRELOAD_BLOCKS (auto) bounds the
+    multiprocessors that a batch of blocks takes.
     """
     check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)
