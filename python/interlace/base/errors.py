@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 class UserError(Exception):
     """The user's input cannot be used.
+
     The message is one sentence that names the file, line or option and says what to do. The
     command line prints the message to standard error and ends with exit code 2.
     """

@@ -558,7 +558,7 @@ def _weight(file: Path, number: int, word: bytes) -> float:
 
 
 def _content_lines(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that is not blank without its comment, with the line's number from 1."""
+    """Yield each line without its comment, with its number from 1. Leave out blank lines."""
     for number, line in enumerate(io.BytesIO(data), start=1):
         content = line.split(b"#", 1)[0]
         if content.strip():

@@ -80,6 +80,7 @@ def load(
         direct: Read bytes that are not in the page cache without putting them there (only for
             GPUs). A later load is then as slow as the first. If direct reads are impossible, the
             call warns and uses the page cache.
+
     Returns:
         A dictionary from names to tensors. The tensors of a device are views of allocations of
         about 1 GiB. The allocations are made in the framework's current stream. An allocation is

@@ -35,7 +35,7 @@ def _times_x(word: int) -> int:
 
 
 def _power_of_x(exponent: int) -> int:
-    """Return x to this power, as a word."""
+    """Return x to the power `exponent`, as a word."""
     square, power = 2, 1
     while exponent:
         if exponent & 1:
