@@ -28,8 +28,8 @@ EDGE_LIST_SUFFIXES = (".txt", ".el", ".edges", ".tsv")
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MASK64 = 2**64 - 1
-_RMAT_CHUNK = 1 << 14  # edges in a chunk, so that its temporaries stay in the L2 cache
-_COUNT_CHUNK = 1 << 22  # edges in a chunk while degrees are counted, to bound the temporaries
+_RMAT_CHUNK = 1 << 14  # the edges of a chunk; the temporary arrays of a chunk stay in the L2
+_COUNT_CHUNK = 1 << 22  # the edges of a chunk while degrees are counted; this bounds the memory
 _SPARSE_VERTICES = 1 << 20  # this many vertices cost little, even if most of them have no edge
 _SPARSE_FACTOR = 100  # a graph may have at most this many vertices for each vertex with an edge
 _REFERENCE_LIMIT = 1000  # the reference makes at most this many iterations

@@ -91,7 +91,7 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """Return the share of a line that stores filled, over the lines that GPS sends, or 0."""
+    """Return which share of a line stores filled, for lines that GPS sends; 0 without lines."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0

@@ -716,7 +716,7 @@ def _most(gains: dict[tuple[int, int], float], window: int) -> float:
 
 
 def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
-    """Return the speedup of the largest messages with the host path over those without this path."""
+    """Return the speedup of the largest messages by adding the host path."""
     gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
     return gains[window, max(size for _, size in gains)]
 

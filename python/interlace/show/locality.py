@@ -104,7 +104,7 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
 
 
 def _decisions(rows: Sequence[LocalityRow]) -> list[str]:
-    """Return lines with the decisions of DualOpt's engines, and the measurements before them."""
+    """Return lines with each decision of DualOpt's engines and the measurements that led to it."""
     lines = [
         f"  {row.program}, {row.gpus} GPUs, {row.mechanism}: {it.choice}"
         + (

@@ -15,7 +15,7 @@ from typing import Any
 
 LAYERS, HIDDEN, FORWARD, KEYS, VOCABULARY = 32, 4096, 14336, 1024, 128256
 ELEMENT = 2  # the bytes of an element
-STEP = 4096  # a tensor's bytes begin this many random bytes after those of the previous tensor
+STEP = 4096  # each tensor begins this many bytes after the previous tensor, in the random bytes
 
 Tensors = dict[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
