@@ -54,7 +54,7 @@ COMMANDS = {
     "tune": Command(
         "interlace.cli.tune",
         "tune_command",
-        "Find a workload's fastest mechanism, and save it for later runs.",
+        "Find a workload's fastest mechanism, and keep it for later.",
     ),
     "bench": Command(
         "interlace.cli.bench",
@@ -89,7 +89,7 @@ COMMANDS = {
     "doctor": Command(
         "interlace.cli.doctor",
         "doctor_command",
-        "Say which features work on this machine, and why others do not.",
+        "Say which features work here, and why others do not.",
     ),
     "ps": Command(
         "interlace.cli.ps",
