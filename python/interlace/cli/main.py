@@ -54,7 +54,7 @@ COMMANDS = {
     "tune": Command(
         "interlace.cli.tune",
         "tune_command",
-        "Find a workload's fastest mechanism, and keep it for later.",
+        "Find and save a workload's fastest mechanism.",
     ),
     "bench": Command(
         "interlace.cli.bench",
