@@ -24,6 +24,7 @@ def scripts(monkeypatch: pytest.MonkeyPatch) -> None:
         "terminal_pictures",
         "measured_pictures",
         "updates_chart",
+        "workloads_chart",
     ):
         monkeypatch.delitem(sys.modules, f"make_{name}", raising=False)
 
@@ -86,3 +87,15 @@ def test_the_page_of_packed_updates_has_the_chart_that_is_drawn() -> None:
     for path, text in make_updates_chart.made().items():
         assert path.read_text(encoding="utf-8") == text, path.name
         assert f"charts/{path.name}" in page
+
+
+@pytest.mark.usefixtures("scripts")
+def test_the_page_of_the_simulator_has_the_chart_that_is_drawn() -> None:
+    import make_workloads_chart
+
+    page = (DOCS / "explanation/simulator.md").read_text(encoding="utf-8")
+    for path, text in make_workloads_chart.made().items():
+        assert path.read_text(encoding="utf-8") == text, path.name
+        assert f"charts/{path.name}" in page
+    with pytest.raises(ValueError, match="a ratio is"):
+        make_workloads_chart.place(2.0)
