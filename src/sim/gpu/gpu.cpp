@@ -21,6 +21,8 @@ constexpr std::uint32_t part_shift = 48;
 // The number of warps in a block of a device-launched kernel. The block has 128 threads, like an
 // agent's block.
 constexpr std::uint32_t child_block_warps = 4;
+// The bytes of a warp's program that are prefetched, which are six instructions or more.
+constexpr std::size_t prefetched_bytes = 256;
 // The sizes of the shared memory that a GPU of compute capability 9.0 can take from the L1, and the
 // bytes that each block takes in addition to its own shared memory (CUDA C++ Programming Guide).
 constexpr std::uint64_t kib = 1024;
@@ -514,7 +516,9 @@ void gpu::advance(std::uint32_t warp_id) {
           return;
         }
         if (i.kind == instruction_kind::shared && i.depends == none) {
-          // This instruction can issue at once, and no instruction waits for it yet.
+          // This instruction can issue at once, and no instruction waits for it yet. A warp may run
+          // through many such instructions, and the event has prefetched only the first of them.
+          __builtin_prefetch(reinterpret_cast<const std::byte*>(&i) + prefetched_bytes, 1);
           compute_unit& u = units_[w.unit];
           sub_core_of(w).issue.reserve(queue_.now(), issue_times_[1]);
           i.ready = u.load_store.reserve(queue_.now(), cycle_time_of(i.count)) + shared_latency_;
@@ -1146,7 +1150,8 @@ void gpu::prefetch_targets(const event& e) const {
   } else if (e.kind == event_kind::warp_wakes) {
     const warp& w = warps_[e.a];
     const instruction* next = w.program + w.next;
-    for (std::size_t k = 0; k < 4; ++k) __builtin_prefetch(next + k, 1);
+    const auto* bytes = reinterpret_cast<const std::byte*>(next);
+    for (std::size_t k = 0; k < prefetched_bytes; k += 64) __builtin_prefetch(bytes + k, 1);
   }
 }
 
