@@ -108,7 +108,7 @@ void bind_tune(nb::module_& module) {
             }
             return found;
           },
-          "Returns the impossible values as pairs: a candidate with only this parameter, a "
+          "Returns the impossible values as pairs: a candidate with only this value, and a "
           "reason.");
   nb::class_<tune_round>(module, "TuneRound")
       .def_ro("number", &tune_round::number)

@@ -15,7 +15,7 @@ namespace interlace::run {
 struct unified_request {
   std::uint32_t gpus = 1;
   workload::unified_placement placement;
-  // If true, each page is at the start where its array places it, even if pages can move.
+  // If true, each page begins on the GPU that its array asks for, even if pages can move.
   bool own_pages = false;
   kernel::remote_load_options loads;  // how remote loads are treated; only for simulated nodes
   // The run calls this function from time to time; the function may throw.

@@ -19,7 +19,7 @@ unified_result unified_on_sim(const Problem& problem, const unified_request& ask
   sim::node node(described, asked.gpus, asked.check_interrupt);
   if (asked.loads.any()) node.treat_loads(asked.loads);
   workload::unified_placement placement = asked.placement;
-  // Pages that can move are on the first GPU at the start, as in MGPUSim's unified memory.
+  // Pages that can move begin on the first GPU, as in MGPUSim's unified memory.
   if (asked.loads.pages != kernel::page_moves::none && !placement.pages && !asked.own_pages) {
     placement.pages = kernel::page_placement::on(0);
   }

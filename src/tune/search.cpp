@@ -164,8 +164,7 @@ class search {
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
-    std::vector<std::size_t> found{
-        0};  // offsets from the centre in the list of the family's points
+    std::vector<std::size_t> found{0};  // indices in the list of the family's points
     for (std::size_t a = 0; a < p.at.size(); ++a) {
       const std::size_t size = values(p.family, a).size();
       const std::size_t s = state.strides[a];
