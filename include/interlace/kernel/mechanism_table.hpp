@@ -108,7 +108,7 @@ struct mechanism_row {
   const char* name = "";
   // all other mechanisms are compared with this mechanism
   bool baseline = false;
-  // moves no data; shows the result that transfers without any cost would reach
+  // moves no data; shows the time of a run whose transfers cost nothing
   bool bound = false;
   // uses a library or driver of another vendor, and is measured for comparison
   bool peer = false;
@@ -124,7 +124,7 @@ struct mechanism_row {
   bool tracks_chunks = false;
   // a stream waits for each chunk, so many small chunks would cost too much time
   bool waits_for_each_chunk = false;
-  // copies start after the kernels before the exchange have ended, so the time of kernels and the
+  // copies start only after the kernels of the epoch have ended, so the time of kernels and the
   // time of copies are known separately
   bool copies_after_kernels = false;
   // kernels store to the other devices themselves

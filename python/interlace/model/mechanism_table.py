@@ -55,7 +55,7 @@ class Mechanism(NamedTuple):
     colour: str  # the colour in charts, from the palette of show/page.py
     # all other mechanisms are compared with this mechanism
     baseline: bool = False
-    # moves no data; shows the result that transfers without any cost would reach
+    # moves no data; shows the time of a run whose transfers cost nothing
     bound: bool = False
     # uses a library or driver of another vendor, and is measured for comparison
     peer: bool = False
@@ -72,7 +72,7 @@ class Mechanism(NamedTuple):
     tracks_chunks: bool = False
     # a stream waits for each chunk, so many small chunks would cost too much time
     waits_for_each_chunk: bool = False
-    # copies start after the kernels before the exchange have ended, so the time of kernels and the
+    # copies start only after the kernels of the epoch have ended, so the time of kernels and the
     # time of copies are known separately
     copies_after_kernels: bool = False
     # kernels store to the other devices themselves
