@@ -25,7 +25,7 @@ def built() -> str:
 
 
 def built_without_cuda(how: str) -> str:
-    """Return a sentence for a package that cannot run kernels: how the package was built."""
+    """Return a sentence that says how a package without CUDA was built."""
     return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 

@@ -19,7 +19,6 @@ the experiment's rows names the change. Experiments do not change the figures th
 - `whole-lines-to-all`: as in `whole-lines`, and ALS and SSSP also send every value to all GPUs.
 - `twice-the-size`: the bound on four GPUs, with the inputs for 16 GPUs. These inputs are about
   twice as large as the inputs for four GPUs.
-  as large as the inputs for four GPUs.
 """
 
 from __future__ import annotations

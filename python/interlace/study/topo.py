@@ -1,7 +1,7 @@
 """Finds a machine and the routes between its devices.
 
-The machine is either described by a file, or it is this computer. In that case, the machine is
-discovered, and its links can be measured.
+The machine is either described by a file, or it is this computer. This computer is discovered, and
+its links can be measured.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ METHOD = (
 
 SMALL, MEDIUM, LARGE = "small", "medium", "large"
 # The options of each workload at each size. Small data fit in an L2 cache of 50 to 60 MB. Medium
-# are about twice as large as the L2. Large data are the largest that a core can simulate in one or
-# two minutes. For als and ct, the largest data are smaller than twice the L2. We therefore chose
-# the sizes of als and ct by time.
+# data are about twice as large as the L2. Large data are the largest that a core can simulate in
+# one or two minutes. For als and ct, the largest data are smaller than twice the L2. We therefore
+# chose the sizes of als and ct by time.
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "pagerank": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 20}, LARGE: {"rmat": 21}},
     "sssp": {SMALL: {"rmat": 17}, MEDIUM: {"rmat": 19}, LARGE: {"rmat": 20}},
