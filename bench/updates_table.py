@@ -20,7 +20,7 @@ OPERATIONS = ("xor", "store")
 def main() -> None:
     """Print the table."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER
-    print("| machine | operation | mechanism | updates/s | over `inline` | wire bytes an update |")
+    print("| machine | operation | mechanism | updates/s | over `inline` | wire bytes per update |")
     print("|---|---|---|---|---|---|")
     for machine in MACHINES:
         for operation in OPERATIONS:
