@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Prints how the figures of `interlace reproduce PAPER` moved between two versions.
 
-    bench/papers_moved.py [FILE]
+    bench/papers_moved.py [quick|full|FILE]
     bench/papers_moved.py BEFORE AFTER --json FILE
 
-BEFORE and AFTER are folders. Each has a reproduce-PAPER.json for each paper, as `interlace
-reproduce PAPER --json FILE` writes it. The second form of the command writes all figures of both
-folders to FILE. The first form prints the table of docs/explanation/papers.md from FILE. The
-default FILE is bench/results/papers-moved.json.
+BEFORE and AFTER are folders with files reproduce-PAPER.json, as `interlace reproduce PAPER --json
+FILE` writes them. The second form of the command writes all figures of the papers that both folders
+have to FILE. The first form prints a table of docs/explanation/papers.md from FILE. The word
+`quick` stands for bench/results/papers-moved.json, which is the default. The word `full` stands for
+bench/results/papers-moved-full.json.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from papers_table import PAPERS, ROWS
 
 RESULTS = Path(__file__).resolve().parent / "results"
 MOST = 0.01  # the table counts the figures that moved by more than this fraction
+FILES = {"quick": RESULTS / "papers-moved.json", "full": RESULTS / "papers-moved-full.json"}
 HEAD = ("commit", "date", "seconds", "jobs")
 
 
@@ -33,10 +35,10 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
     """Return all figures of both folders."""
     papers = {}
     for paper in PAPERS:
-        old, new = (
-            json.loads((folder / f"reproduce-{paper}.json").read_text(encoding="utf-8"))
-            for folder in (before, after)
-        )
+        files = [folder / f"reproduce-{paper}.json" for folder in (before, after)]
+        if not all(file.exists() for file in files):
+            continue
+        old, new = (json.loads(file.read_text(encoding="utf-8")) for file in files)
         if old["quick"] != new["quick"]:
             raise SystemExit(
                 f"papers_moved.py: one of the files of {paper} is quick, and the other is not; "
@@ -45,7 +47,7 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
         was = {one["key"]: one["simulated"] for one in old["rows"]}
         papers[paper] = {
             "quick": new["quick"],
-            "before": {name: old[name] for name in HEAD},
+            "before": {name: old.get(name) for name in HEAD},  # old files have no times
             "after": {name: new[name] for name in HEAD},
             "rows": [
                 {
@@ -57,7 +59,9 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
                 for one in new["rows"]
             ],
         }
-    last = papers[list(PAPERS)[-1]]["after"]
+    if not papers:
+        raise SystemExit("papers_moved.py: no paper has a file in both folders")
+    last = papers[list(papers)[-1]]["after"]
     return {
         "format": 1, "command": "bench/papers_moved.py BEFORE AFTER --json FILE",
         "date": last["date"], "commit": last["commit"], "papers": papers,
@@ -72,7 +76,8 @@ def table(found: dict[str, Any]) -> list[str]:
         "| paper | figure | published | before | after | after / published |",
         "|---|---|---|---|---|---|",
     ]
-    for paper, name in PAPERS.items():
+    for paper in found["papers"]:
+        name = PAPERS[paper]
         rows = {one["key"]: one for one in found["papers"][paper]["rows"]}
         changes = [
             abs(one["after"] / one["before"] - 1)
@@ -102,7 +107,7 @@ def table(found: dict[str, Any]) -> list[str]:
 def main() -> None:
     """Write the file, or print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="*", type=Path, default=[RESULTS / "papers-moved.json"])
+    parser.add_argument("paths", nargs="*", type=Path, default=[Path("quick")])
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     if asked.json:
@@ -113,7 +118,8 @@ def main() -> None:
     else:
         if len(asked.paths) != 1:
             parser.error("give one file, or two folders with --json")
-        found = json.loads(asked.paths[0].read_text(encoding="utf-8"))
+        file = FILES.get(str(asked.paths[0]), asked.paths[0])
+        found = json.loads(file.read_text(encoding="utf-8"))
     print("\n".join(table(found)))
 
 
