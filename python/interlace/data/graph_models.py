@@ -21,7 +21,7 @@ from interlace.data.graphs import Graph, from_pairs
 LEAST_ROWS = 8
 MOST_ROWS = 2**31
 
-_SYMBOLS = 3  # the number of different symbols in a string
+_SYMBOLS = 3  # the number of symbols in the alphabet of strings
 _PARETO = 1.1  # the exponent of the power law of host sizes
 _LEAST_HOST = 16  # a host has at least this many pages
 _STRIPS = 2  # the square is divided into this many strips
@@ -37,9 +37,10 @@ def cage(rows: int) -> Graph:
     moves between the chain's states is structurally symmetric and has a diagonal. The rows of the
     matrix have nearly equal lengths, which grow with the logarithm of the number of rows: cage10
     has 11,397 rows of 13 entries, cage12 has 130,228 rows of 16, and cage14 has 1,505,785 rows of
-    18. In this function, a state is a string of three symbols, and row i stands for the i-th
-    string. A move changes the last symbol, or exchanges two unequal symbols that are adjacent or
-    have one symbol between them. The edges therefore form bands at distances of powers of three.
+    18. In this function, a state is a string over an alphabet of three symbols, and row i stands
+    for the i-th string. A move changes the last symbol, or exchanges two unequal symbols that are
+    adjacent or have one symbol between them. The edges therefore form bands at distances of powers
+    of three.
 
     Raises UserError for fewer than 8 rows, or for more rows than fit in memory.
     """

@@ -1,4 +1,4 @@
-"""What happens inside a simulated run: traffic between GPUs, use of links, and activity of GPUs."""
+"""The inside of a simulated run: traffic between GPUs, use of links, and activity of GPUs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """What happened in a whole run: between pairs of GPUs, on links by time bin, and on GPUs."""
+    """The observations of a whole run: between pairs of GPUs, on links by time bin, and on GPUs."""
 
     time_s: float
     bin_s: float
@@ -83,7 +83,7 @@ def inside_of(observed: dict[str, Any]) -> Inside:
 
 
 def matrix(inside: Inside, value: Callable[[Pair], float]) -> list[list[float | None]]:
-    """Return a value for each pair of GPUs, as [from][to]. None means that it has no messages."""
+    """Return a value for each pair of GPUs, as [from][to]. None stands for no messages."""
     count = len(inside.gpus)
     found: list[list[float | None]] = [[None] * count for _ in range(count)]
     for pair in inside.pairs:

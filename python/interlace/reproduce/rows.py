@@ -26,7 +26,7 @@ class FigureRow(msgspec.Struct, frozen=True, kw_only=True):
     simulated: Value = None
     measured: Value = None
     ratio: float | None = (
-        None  # our figure divided by the published one; the simulated figure comes before measured
+        None  # our figure (simulated, or else measured) divided by the published figure
     )
     possible: bool = True  # False if our figure cannot match the published one; `note` says why
     note: str = ""

@@ -331,7 +331,7 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor of which each index reads only the bytes that it selects.
+    """A tensor in a file. To index the tensor reads only the bytes that the index selects.
 
     Gaps of less than 4 KiB between these bytes are also read. An index is like `[2:5, ..., 0]`: it
     has slices with positive steps, whole numbers, and at most one ellipsis. A bound beyond the

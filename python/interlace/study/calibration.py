@@ -26,7 +26,7 @@ PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation gives the t
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = (
     240 * MIB
-)  # chunks have 1 MiB: smaller chunks would be more than the 256 for which a real node waits
+)  # of 1 MiB, because a real node waits for at most 256 chunks, and smaller chunks are more
 STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all others
 LOADED = MIB  # the number of elements that a GPU loads from a peer
 COPIED_BYTES = 16 * MIB  # the number of bytes that a copy kernel moves

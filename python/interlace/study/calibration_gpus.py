@@ -24,7 +24,6 @@ REPEATS = 5
 CALL_REPEATS = 200  # the host makes this many copies one by one, and waits for each copy
 # This many epochs run back to back, so that their start and end take less than a hundredth of the
 # time.
-# Epochs run back to back, so that their start and end take less than a hundredth of the time.
 KERNEL_EPOCHS = 128
 OVERLAP_EPOCHS = 5
 OVERLAP_WARMUP = 1

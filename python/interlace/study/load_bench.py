@@ -100,7 +100,7 @@ class LoadResults(BenchmarkFile):
 
 
 class Request(NamedTuple):
-    """What to measure: the size of the file, the device and the other choices of the user."""
+    """A request to measure: the size of the file, the device and the other choices of the user."""
 
     most: int  # the file has at most this many bytes
     device: str | None

@@ -37,7 +37,7 @@ class Route(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """What a drawing of the topology shows: the machine, its routes, and remarks of discovery."""
+    """The contents of a drawing of the topology: machine, routes, and remarks of discovery."""
 
     machine: Machine
     routes: dict[tuple[str, str], Route]

@@ -22,7 +22,7 @@ from interlace.nodes.nodes import CudaNode, measured_by
 
 ELEMENT = 8  # the bytes of an element
 LEAST_TABLE, MOST_TABLE = 1 << 20, 1 << 40
-LINK_UPDATES = 1 << 24  # the number of updates over the link; they are slow, so there are fewer
+LINK_UPDATES = 1 << 24  # a small number, because stores and atomics over the link are slow
 
 
 class UpdatesRow(msgspec.Struct):

@@ -197,7 +197,7 @@ def tune_copies(
         for name in PAIRS:
             searches = []
             for size in sizes if name in wanted else []:
-                # The number of rounds is at most this, until the search knows the real number.
+                # Expect the largest number of rounds until the search knows the real number.
                 steps.expect(len(wanted) * len(sizes) * MOST_ROUNDS)
                 search = tune_in_rounds(
                     _measured_by(node, name, size, warmup, steps),

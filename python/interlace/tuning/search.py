@@ -137,7 +137,7 @@ def tune_space(
 
 
 def _space(given: Any) -> Any:
-    """Return `space` as the compiled search needs it.
+    """Return a space in the form that the compiled search needs.
 
     `given` is the result of `tune_space` or {mechanism: {parameter: values}}.
     """

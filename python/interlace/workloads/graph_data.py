@@ -1,4 +1,4 @@
-"""What workloads on graphs share: options, generated graphs, and parts for the GPUs."""
+"""Code that workloads on graphs share: options, generated graphs, and parts for the GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What workloads on grids share. Each grid is cut into slabs of planes."""
+"""Code that workloads on grids share. Each grid is cut into slabs of planes."""
 
 from __future__ import annotations
 

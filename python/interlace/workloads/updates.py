@@ -1,4 +1,4 @@
-"""What workloads share whose kernels update a partitioned array."""
+"""Code that workloads share whose kernels update a partitioned array."""
 
 from __future__ import annotations
 

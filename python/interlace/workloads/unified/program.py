@@ -1,4 +1,4 @@
-"""What the programs share that see several GPUs as one."""
+"""Code that the programs share that see several GPUs as one."""
 
 from __future__ import annotations
 
