@@ -6,7 +6,7 @@
 
 NB_MODULE(_driver, module) {
   module.doc() = "Checkpoints on GPUs, with the NVIDIA driver alone.";
-  // The module _core translates errors for both modules.
+  // The import of _core registers the translation of C++ exceptions into Python exceptions.
   (void)nanobind::module_::import_("interlace._core");
   interlace::python::bind_checkpoints(module);
 }

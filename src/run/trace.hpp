@@ -94,7 +94,8 @@ struct trace_source {
   std::map<std::uint64_t, std::uint32_t> contexts;  // for nvbit: the GPU of each context
   std::string component;  // for mgpusim: a text that the names of wanted components contain
 };
-// Makes a conversion. If `path` is empty, the conversion only computes statistics.
+// Makes a conversion that writes the trace to the file `path`. If `path` is empty, the conversion
+// only computes statistics.
 std::unique_ptr<trace_conversion> convert_trace(const trace_source& from, const std::string& path);
 
 struct trace_replay {

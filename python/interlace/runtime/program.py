@@ -184,7 +184,7 @@ def run_counted(
         counted = read_counters(counters) if failed is None else None
         return Ended(code, failed or "", elapsed_s, counted)
     finally:
-        # Neither call may open a descriptor, because the process may have no free descriptor left.
+        # The process may have no free file descriptor left. Neither unlink() nor rmdir() opens one.
         with suppress(OSError):
             (folder / "counters").unlink(missing_ok=True)
             folder.rmdir()

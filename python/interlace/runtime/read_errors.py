@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from interlace.base.errors import DeviceError, UserError
 from interlace.runtime.checkpoint_files import File
 
-AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # the end of each error of the engine
+AT_BYTE = re.compile(r"\bbyte (\d+)\)?$")  # the last words of each error message of the engine
 
 
 @contextmanager

@@ -54,7 +54,7 @@ class OverlapRow(msgspec.Struct):
     epoch_s: list[float] = []
     time_s: float | None = None  # the median of `epoch_s`
     speedup: float | None = None  # the speedup over bulk-copy
-    rate_bytes: int | None = None  # the bytes that each peer got per epoch without computation
+    rate_bytes: int | None = None  # the bytes per peer and epoch in the runs that measure the rate
     rate_epoch_s: list[float] = []
     gb_per_s: float | None = None  # the rate to all peers together
     limit: float | None = None  # the largest possible speedup; None for bulk-copy
