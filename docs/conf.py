@@ -1,4 +1,4 @@
-"""How Sphinx makes the site of these pages. tools/docs builds it.
+"""The configuration of Sphinx, which makes the documentation site. tools/docs runs Sphinx.
 
 The sources are Markdown, which a forge shows as it is. This file adds what only the site needs,
 when Sphinx reads a page: the lists of pages, the references that are generated from the program,
@@ -38,7 +38,7 @@ default_role = "code"
 highlight_language = "none"
 
 myst_enable_extensions = ["attrs_inline"]
-myst_heading_anchors = 4  # headings have the anchors that a forge gives them
+myst_heading_anchors = 4  # headings have the same anchors as on a forge
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
@@ -79,15 +79,15 @@ PICTURES = re.compile(
     r'<picture>\s*<source [^>]*srcset="(?P<dark>[^"]+)">\s*'
     r'<img alt="(?P<alt>[^"]*)" src="(?P<light>[^"]+)">\s*</picture>'
 )
-OUTSIDE = re.compile(r"\]\((?=(?:\.\./)+[A-Z]+\.md\))")  # CHANGELOG.md and the like
+OUTSIDE = re.compile(r"\]\((?=(?:\.\./)+[A-Z]+\.md\))")  # links to files such as CHANGELOG.md
 
 
 def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
-    """Sphinx's `source-read`: lists of pages, and pictures that follow the theme."""
+    """Handle Sphinx's event `source-read`: make lists of pages, and pictures for each theme."""
     text = PICTURES.sub(
         r"![\g<alt>](\g<light>){.only-light}\n![\g<alt>](\g<dark>){.only-dark}", source[0]
     )
-    text = OUTSIDE.sub("](path:", text)  # the file itself, since it is not a page of the site
+    text = OUTSIDE.sub("](path:", text)  # the link opens the file, which is no page of the site
     part, _, page = name.partition("/")
     if name == "index":
         entries = "\n".join(f"{title} <{folder}/index>" for folder, title in PARTS.items())
@@ -105,7 +105,7 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
 def code_blocks_of_docstrings(
     _app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]
 ) -> None:
-    """`autodoc-process-docstring`: an indented block after a paragraph is code, as in Markdown."""
+    """Handle Sphinx's event `autodoc-process-docstring`: mark indented blocks as code."""
     made: list[str] = []
     inside = False
     for k, line in enumerate(lines):
@@ -123,7 +123,7 @@ def code_blocks_of_docstrings(
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Sphinx calls this function."""
+    """Register the handlers of this file. Sphinx calls this function."""
     app.connect("source-read", add_what_the_site_needs)
     app.connect("autodoc-process-docstring", code_blocks_of_docstrings)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

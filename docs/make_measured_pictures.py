@@ -3,8 +3,8 @@
 
     python docs/make_measured_pictures.py
 
-The figures come from bench/results. Each chart has a picture for light and one for dark pages, in
-docs/explanation/measured.
+The figures come from bench/results. Each chart has a picture for light pages and a picture for dark
+pages, in docs/explanation/measured.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def bars(
                 f'fill="{color}"/>'
             )
             words = f"{value:.2f}" if value < 1 else f"{value:.1f}"
-            # A number that would cross the line stands to its right.
+            # A number that would cross the line is drawn to the right of the line.
             place = at if link and long + 40 > link * scale else left + long
             text(place + 5, y + 11, words, "faint")
             y += BAR
@@ -111,7 +111,7 @@ def bars(
 
 
 def size_of(size: int) -> str:
-    """The words for a number of bytes."""
+    """Return a number of bytes as text with a unit."""
     for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size // unit} {name}"
@@ -119,7 +119,7 @@ def size_of(size: int) -> str:
 
 
 def blocks(theme: str, direction: str, where: str) -> str:
-    """Batches of blocks in one direction."""
+    """Return the chart of batches of blocks in one direction, as SVG."""
     found = json.loads((RESULTS / "blocks-h200.json").read_text(encoding="utf-8"))
     rates: dict[tuple[int, int, str], float] = {
         (row["block_bytes"], row["blocks"], row["method"]): row["gb_per_s"]
@@ -137,7 +137,7 @@ def blocks(theme: str, direction: str, where: str) -> str:
 
 
 def park(theme: str) -> str:
-    """The first park and later cycles of parked memory."""
+    """Return the chart of parked memory, with the first park and later cycles, as SVG."""
     found: dict[str, Any] = json.loads((RESULTS / "park-h200.json").read_text(encoding="utf-8"))
     total = 1e-9 * found["bytes"]
     rows = {row["method"]: row for row in found["rows"]}
@@ -154,7 +154,7 @@ def park(theme: str) -> str:
 
 
 def loads(theme: str) -> str:
-    """The rates of loaders, from tmpfs to one GPU."""
+    """Return the chart of loaders, from tmpfs to one GPU, as SVG."""
     found: dict[str, Any] = json.loads((RESULTS / "load-h200.json").read_text(encoding="utf-8"))
     total, cores = 1e-9 * found["bytes"], found["machine"]["cores"]
     rows = {
@@ -189,7 +189,7 @@ def loads(theme: str) -> str:
 
 
 def made() -> dict[str, str]:
-    """The pictures by file name."""
+    """Return the text of each picture by its file's name."""
     pictures = {}
     for theme in THEMES:
         pictures[f"blocks-to-gpu-{theme}.svg"] = blocks(theme, "to-gpu", "to the GPU")

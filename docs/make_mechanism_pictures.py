@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Draw docs/explanation/pictures: how each mechanism moves data in one epoch, light and dark.
+"""Draw the pictures of mechanisms in docs/explanation/pictures, for light and for dark pages.
 
     python docs/make_mechanism_pictures.py
 
-A picture has one row for each thing that works: the kernel, what moves its data, a link. Time goes
-to the right. The lengths show the principle and come from no measurement.
+A picture shows how a mechanism moves data in one epoch. It has one row for the kernel, one for what
+moves the kernel's data, and one for each link. Time goes to the right. The lengths show the
+principle and were not measured.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from make_picture import FONT, THEMES
 
 FOLDER = Path(__file__).resolve().parent / "explanation/pictures"
 WIDTH, LEFT, TOP = 520, 104, 6
-ROW, BAR = 32, 25  # heights of rows and of the bars in them
-END = 26.0  # the longest epoch
-UNIT = (WIDTH - LEFT - 4) / END  # pixels a unit of time
+ROW, BAR = 32, 25  # the height of a row, and the height of a bar
+END = 26.0  # the length of the longest epoch, in units of time
+UNIT = (WIDTH - LEFT - 4) / END  # the number of pixels for a unit of time
 
 KERNEL = 16.0  # the time that a kernel computes
-COPY = 9.0  # the time of a plain copy of all that it writes
+COPY = 9.0  # the time of a plain copy of all data that the kernel writes
 CHUNKS = 6
 
 
@@ -40,7 +41,8 @@ class Picture(NamedTuple):
 
     text: str  # the text for people who do not see the picture
     rows: dict[str, list[Bar]]
-    steps: tuple[tuple[float, int, int], ...] = ()  # time, row, and the row that it starts
+    # the time of an event, its row, and the row of the work that it starts
+    steps: tuple[tuple[float, int, int], ...] = ()
 
 
 def kernel(start: float = 0, end: float = KERNEL, label: str = "kernel") -> Bar:
@@ -59,7 +61,7 @@ def chunks(delay: float, length: float = COPY / CHUNKS, colour: str = "link") ->
 
 
 def packets(times: list[float], head: float, payload: float) -> list[Bar]:
-    """A packet at each time, with its header followed by its payload."""
+    """Return the bars of a packet at each time: its header, followed by its payload."""
     made = []
     for time in times:
         made += [Bar(time, time + head, "faint"), Bar(time + head, time + head + payload)]
@@ -74,7 +76,7 @@ LATER = KERNEL + 0.6  # the start of an activity that waits for the kernel's end
 STORES = [Bar(t, t + 0.22, "compute") for t in steady(28, 0.4, KERNEL - 0.4)]
 PART = COPY / 4
 
-WINDOW = "lines of a window of addresses"  # the text of a queue
+WINDOW = "lines of a window of addresses"  # the text in the bars of a queue
 
 
 def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
@@ -83,7 +85,7 @@ def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
 
 
 def queued(text: str, label: str, link: list[Bar]) -> Picture:
-    """Stores wait in a queue before they go to the link."""
+    """Return the picture of a mechanism whose stores wait in a queue before they go to the link."""
     queue = [Bar(0.6, KERNEL + 0.4, "gain", label)]
     return Picture(text, {"stores": STORES, "queue": queue, "link": link})
 
@@ -315,7 +317,7 @@ def made() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write the pictures."""
+    """Write all pictures."""
     for name, text in made().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
 

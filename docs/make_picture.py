@@ -3,8 +3,8 @@
 
     python docs/make_picture.py
 
-Two ways to run three epochs, on one GPU and its link: copy after compute, and overlapped. The
-lengths show the principle and come from no measurement.
+The picture shows three epochs of one GPU and its link, in two ways: with copies after the kernels,
+and with transfers during the kernels. The lengths show the principle and were not measured.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LEFT, UNIT = 76, 9.4  # the place of time 0, and the pixels of a unit of time
 BAR = 34
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
-COMPUTE, TRANSFER = 17.0, 10.0  # times of an epoch
+COMPUTE, TRANSFER = 17.0, 10.0  # the times of an epoch's kernel and of its transfer
 LAUNCH = 0.9  # the time from the last byte to the next epoch
 CHUNKS = 6
 
@@ -44,7 +44,7 @@ THEMES = {
 
 
 class Drawing:
-    """Collects the elements of one picture."""
+    """The elements of one picture."""
 
     def __init__(self, theme: dict[str, str]) -> None:
         self.theme = theme
@@ -93,7 +93,7 @@ class Drawing:
 
 
 def after_compute(drawing: Drawing, top: float) -> float:
-    """Compute, then copy, three times; returns the end."""
+    """Draw three epochs whose copies follow the kernels; return the end."""
     gpu, link = top + 12, top + 12 + BAR + 8
     end = 3 * (COMPUTE + TRANSFER) + 2 * LAUNCH
     drawing.text(LEFT, top, "Copy after compute", weight=600, size=15)
@@ -114,10 +114,10 @@ def after_compute(drawing: Drawing, top: float) -> float:
 
 
 def overlapped(drawing: Drawing, top: float, scale_end: float) -> float:
-    """Chunks leave while the kernel runs on; returns the end."""
+    """Draw three epochs whose chunks leave while the kernel runs; return the end."""
     gpu, link = top + 12, top + 12 + BAR + 8
     chunk = TRANSFER / CHUNKS
-    tail = chunk  # only the last chunk is exposed
+    tail = chunk  # only the transfer of the last chunk is not hidden
     end = 3 * (COMPUTE + tail) + 2 * LAUNCH
     drawing.text(LEFT, top, "Overlapped: data leave as soon as they are ready", weight=600, size=15)
     drawing.track(gpu, "GPU", end)
@@ -145,7 +145,7 @@ def overlapped(drawing: Drawing, top: float, scale_end: float) -> float:
 
 
 def draw(theme: dict[str, str]) -> str:
-    """The picture as SVG."""
+    """Return the picture as SVG."""
     drawing = Drawing(theme)
     end = after_compute(drawing, 24)
     overlapped(drawing, 164, end)

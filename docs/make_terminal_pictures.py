@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Draw what a terminal showed: a picture for each text in docs/how-to/terminals.
+"""Draw a picture of a terminal for each text in docs/how-to/terminals.
 
     python docs/make_terminal_pictures.py
 
-The texts are captured output. Lines that begin with "$ " are what the user typed.
+The texts are output that was captured in a terminal. Lines that begin with "$ " are commands that
+the user typed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Draw the chart of docs/explanation/packed-updates.md: updates a second of each mechanism.
+"""Draw the chart of docs/explanation/packed-updates.md: updates per second of each mechanism.
 
     python docs/make_updates_chart.py
 
-The bars come from the files that bench/updates.sh wrote to bench/results: random updates on three
-simulated machines of four GPUs, by exclusive or and by stores.
+The figures come from files in bench/results, which bench/updates.sh wrote. The updates are random,
+by exclusive or and by stores, on three simulated machines of four GPUs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MACHINES = {
     "hgx-h200-4": "4 x H200, NVLink 4",
 }
 OPERATIONS = {"xor": "exclusive or", "store": "stores"}
-COLOURS = {  # of each mechanism, in the order of the bars
+COLOURS = {  # the colour of each mechanism; the bars have the order of these entries
     "inline": "compute", "write-combining": "faint", "finepack": "link", "packed": "gain",
 }  # fmt: skip
 
@@ -33,14 +33,14 @@ BAR, GAP, HEAD = 15, 10, 24
 
 
 class Group(NamedTuple):
-    """The bars of one machine and operation."""
+    """The bars for one machine and one operation."""
 
     title: str
-    rates: dict[str, float]  # updates a second of each mechanism
+    rates: dict[str, float]  # the updates per second of each mechanism
 
 
 def groups() -> list[Group]:
-    """Read the rates of all groups."""
+    """Return the groups of bars, with the rates from the files of results."""
     found = []
     for machine, name in MACHINES.items():
         for operation, words in OPERATIONS.items():
@@ -54,7 +54,7 @@ def groups() -> list[Group]:
 
 
 def draw(all_groups: list[Group], theme: dict[str, str]) -> str:
-    """The chart as SVG."""
+    """Return the chart as SVG."""
     most = max(rate for group in all_groups for rate in group.rates.values())
     unit = (WIDTH - LEFT - MARK) / most
     lines = []
@@ -90,7 +90,7 @@ def draw(all_groups: list[Group], theme: dict[str, str]) -> str:
 
 
 def made() -> dict[Path, str]:
-    """The text of each file of the chart."""
+    """Return the text of each file of the chart by its name."""
     all_groups = groups()
     return {
         FOLDER / f"updates-{name}.svg": draw(all_groups, theme) for name, theme in THEMES.items()
@@ -98,7 +98,7 @@ def made() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files for light and for dark pages."""
     for path, text in made().items():
         path.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""A moving average round a ring of numbers, on several GPUs, by any mechanism of regions.
+"""Compute a moving average of a ring of numbers on several GPUs, by any mechanism of regions.
 
 python docs/example/overlap_torch.py                                      # copies after the kernel
 python docs/example/overlap_torch.py --mechanism polling --ordinals 0,0   # two devices on one GPU
@@ -86,7 +86,7 @@ ring = interlace.Region(
 )
 streams = {d: torch.cuda.Stream(group.ordinal(d)) for d in devices}
 
-# Front and back swap at every exchange: the fronts of now are the backs of the next epoch.
+# Front and back swap at every exchange. The fronts of this epoch are the backs of the next epoch.
 addresses = {}
 for d in devices:
     here = [ring.backs(d)[p] for p in devices if p != d]
@@ -130,7 +130,7 @@ for epoch in range(asked.epochs):
         launch(d, epoch, begin, end)
         ring.exchange(d, streams[d])
 for d in devices:
-    group.synchronize(d, streams[d])  # raises where a wait passed its deadline
+    group.synchronize(d, streams[d])  # raises an error if a wait has passed its deadline
 each = (time.perf_counter() - began) / asked.epochs
 
 # --- the check ------------------------------------------------------------------------------------

@@ -1,4 +1,6 @@
-"""The largest eigenvalue of a matrix, its rows on all GPUs; the vector is a region.
+"""Compute the largest eigenvalue of a matrix.
+
+Each GPU has some rows of the matrix. The vector is a region.
 
 python docs/example/region_torch.py                         # one process
 torchrun --nproc-per-node 4 docs/example/region_torch.py    # a process for each GPU
@@ -35,7 +37,7 @@ for d in group.local_devices:
     streams[d] = torch.cuda.Stream(gpu)
     front = torch.from_dlpack(vector.front(d)).fill_(1.0)
     with torch.cuda.stream(streams[d]):
-        multiply(d, front, front[begin:end].clone())  # loads kernels, before anything waits
+        multiply(d, front, front[begin:end].clone())  # loads the kernels before any wait
     torch.cuda.synchronize(gpu)
 
 for _ in range(30):
@@ -49,7 +51,7 @@ for _ in range(30):
 
 expected = torch.linalg.eigvalsh(matrix)[-1].item()
 for d in group.local_devices:
-    group.synchronize(d, streams[d])  # raises where a deadline passed
+    group.synchronize(d, streams[d])  # raises an error if a deadline has passed
     value = torch.from_dlpack(vector.front(d)).norm().item()
     print(f"device {d}: {value:.3f}, and {expected:.3f} in float64 on the CPU")
     assert abs(value - expected) < 1e-4 * expected

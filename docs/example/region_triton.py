@@ -1,4 +1,4 @@
-"""A Triton kernel that publishes chunks by itself: an agent sends them while it still runs.
+"""A Triton kernel publishes chunks, and an agent sends them while the kernel still runs.
 
 python docs/example/region_triton.py
 """
@@ -16,7 +16,7 @@ def grow(front, back, begin, end, chunks, counters, count, size: tl.constexpr, m
     last = tl.minimum(first + size, end)
     i = first + tl.arange(0, size)
     tl.store(back + i, tl.load(front + i, mask=i < end) * 1.5 + 1.0, mask=i < end)
-    tl.debug_barrier()  # all stores of the block stand before its additions
+    tl.debug_barrier()  # all stores of the block come before its additions
     c = tl.arange(0, most)
     low = tl.maximum(first, tl.load(chunks + 3 * c, mask=c < count, other=0))
     high = tl.minimum(last, tl.load(chunks + 3 * c + 1, mask=c < count, other=0))
@@ -40,7 +40,7 @@ streams = {d: torch.cuda.Stream(group.ordinal(d)) for d in group.local_devices}
 start = torch.arange(n, dtype=torch.float32) % 1000
 for d in group.local_devices:
     torch.from_dlpack(data.front(d)).copy_(start)
-    launch(d, 0, 0)  # writes nothing: compiles and loads, before anything waits
+    launch(d, 0, 0)  # writes nothing; compiles and loads the kernel before any wait
     torch.cuda.synchronize(group.ordinal(d))
 
 for _ in range(6):
@@ -51,7 +51,7 @@ for _ in range(6):
         data.exchange(d, streams[d])
 
 for d in group.local_devices:
-    group.synchronize(d, streams[d])  # raises if the kernel published wrongly
+    group.synchronize(d, streams[d])  # raises an error if the kernel published wrong elements
     assert torch.equal(torch.from_dlpack(data.front(d)).cpu(), start)
     print(f"device {d}: all {n} elements are right")
 data.close()

@@ -1,4 +1,5 @@
-// Runs smooth.hpp on the reference node and on a simulated machine.
+// Runs the kernel of smooth.hpp on the reference node and on a simulated machine, with several
+// mechanisms.
 #include "smooth.hpp"
 
 #include <cstdio>

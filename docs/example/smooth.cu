@@ -1,4 +1,5 @@
-// Runs smooth.hpp on the GPUs of this machine, by every mechanism that needs no other library.
+// Runs the kernel of smooth.hpp on the GPUs of this machine, with every mechanism that needs no
+// other library.
 #include "smooth.hpp"
 
 #include <cstdio>

@@ -1,4 +1,5 @@
-// A kernel of your own: a moving average on a ring, cut over the devices of any node.
+// A kernel of your own: a moving average on a ring of numbers. Each device of the node computes a
+// part of the ring.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-"""Heat in a rod: its reference, wrong input, and verified runs by every mechanism."""
+"""Tests of the workload: its reference, wrong input, and verified runs by every mechanism."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_wrong_input(option: str, value: float) -> None:
 
 
 def of_regions(names: tuple[str, ...]) -> list[str]:
-    """The mechanisms that move regions."""
+    """Return the names of the mechanisms that move regions."""
     return [name for name in names if name not in ONLY_UPDATES]
 
 

@@ -82,9 +82,9 @@ class HeatRod(Slabs):
             heat = heat + self.rate * (wide[:-2] - 2 * heat + wide[2:])
         return Reference(heat, np.ones(heat.size))
 
-    # Values are from 0 to 1, and a step makes a mean of three of them: it passes errors on no
-    # larger than they were and adds its roundings, which cancel to about the root of their number.
-    # Four times that is beyond the largest of very many points. A lost or late point is wrong by
-    # its change in a step, which is far above.
+    # Values are from 0 to 1. A step computes a mean of three values, so errors of earlier steps do
+    # not grow. The roundings of all steps add up to about the root of their number, because most
+    # of them cancel. Even the largest error of very many points is below four times this sum. If a
+    # point is lost or late, its error is far larger: it is the point's change in a step.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
