@@ -14,7 +14,7 @@ from typing import Any
 FOLDER = Path(__file__).resolve().parent / "results"
 PLACES = {"tmpfs": "tmpfs", "cache": "page cache"}
 LIMITS = {
-    "pread": "limit: `pread` into one buffer a core",
+    "pread": "limit: `pread` into one buffer for each core",
     "direct reads": "limit: direct reads",
 }
 OWN = "interlace"

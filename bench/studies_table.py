@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROWS = {
-    "pagerank-30": "PageRank, R-MAT 21, 24 edges a vertex",
+    "pagerank-30": "PageRank, R-MAT 21, 24 edges per vertex",
     "pagerank-50": "PageRank, R-MAT 21, 8",
     "pagerank-70": "PageRank, R-MAT 21, 2",
     "sssp-30": "shortest paths, R-MAT 19, 48",
@@ -30,7 +30,7 @@ ROWS = {
     "als-50": "factorisation by gradient steps, 2 M ratings",
     "als-70": "factorisation by gradient steps, 524,288 ratings",
     "ct-30": "X-ray CT, 1024 x 1024 pixels",
-    "ct-40": "X-ray CT, 2048 x 2048, two angles a step",
+    "ct-40": "X-ray CT, 2048 x 2048, two angles per step",
     "pagerank-small": "PageRank, R-MAT 16",
     "jacobi-small": "Jacobi, 262,144 rows",
     "ct-small": "X-ray CT, 256 x 256 pixels",

@@ -29,7 +29,7 @@ GOAL = 0.1  # the goal for the mean error
 
 
 class Dots(NamedTuple):
-    """The two ratios of a workload with data of one size."""
+    """The two ratios of a workload with data of one size, before and after the change."""
 
     workload: str
     size: str
@@ -38,7 +38,7 @@ class Dots(NamedTuple):
 
 
 def ratios(size: str, when: str) -> dict[str, float]:
-    """Read the ratio of each workload with data of this size."""
+    """Return the ratio of each workload with data of a size, from the file of results."""
     path = RESULTS / f"calibrate-workloads-{size}-{when}h200.json"
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     return {row["workload"]: row["ratio"] for row in rows}
@@ -126,13 +126,13 @@ def draw(rows: list[Dots], theme: dict[str, str]) -> str:
 
 
 def made() -> dict[Path, str]:
-    """Return the text of each file of the chart."""
+    """Return the text of each file of the chart by its name."""
     rows = dots()
     return {FOLDER / f"workloads-{name}.svg": draw(rows, theme) for name, theme in THEMES.items()}
 
 
 def main() -> None:
-    """Write both files."""
+    """Write the files for light and for dark pages."""
     for path, text in made().items():
         path.write_text(text, encoding="utf-8")
 
