@@ -176,6 +176,40 @@ update_counts counted(std::uint64_t hot, const kernel::region_options& options) 
   return node.counts(table, 1);
 }
 
+// Counts up every element whose number is a multiple of 3.
+struct every_third {
+  partitioned<std::uint32_t, combine::add> counts;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      for (auto k : lane.range(lane.global_index(), counts.size, lane.global_count()))
+        lane.update_if(k % 3 == 0, counts, k, 1U);
+    });
+  }
+};
+
+TEST(partition, an_update_without_its_condition_changes_nothing) {
+  under_each_mechanism([](mechanism how) {
+    test::on_each_node(2, 32, [&](auto& node) {
+      kernel::region_options options;
+      options.mechanism = how;
+      options.boundaries = {0, 150, 300};
+      const auto counts = node.template create_partition<std::uint32_t, combine::add>(options);
+      for (std::uint32_t d = 0; d < 2; ++d)
+        node.set_part(counts, d, std::vector<std::uint32_t>(150, 0));
+      node.run([&] {
+        for (std::uint32_t d = 0; d < 2; ++d)
+          node.launch(d, every_third{node.view(counts, d)}, {2, 64}, counts);
+        node.exchange(counts);
+      });
+      for (std::uint32_t d = 0; d < 2; ++d) {
+        const std::vector<std::uint32_t> part = node.part(counts, d);
+        for (std::uint32_t i = 0; i < 150; ++i) EXPECT_EQ(part[i], i % 3 == 0 ? 2U : 0U) << i;
+      }
+    });
+  });
+}
+
 TEST(partition, a_packet_carries_many_updates) {
   kernel::region_options options;
   const auto counts = counted(100000, options);
