@@ -94,7 +94,7 @@ def add_what_the_site_needs(_app: Any, name: str, source: list[str]) -> None:
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif page == "index" and part in PARTS:
         pages = {file.stem for file in (ROOT / "docs" / part).glob("*.md")} - {"index"}
-        named = re.findall(r"\]\(([\w-]+)\.md\)", text)  # pages in the order of the page itself
+        named = re.findall(r"\]\(([\w-]+)\.md\)", text)  # pages in the order of their links
         entries = "\n".join([*dict.fromkeys(named), *sorted(pages - set(named))])
         text += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
     elif part == "reference" and page in MADE:

@@ -85,7 +85,7 @@ def draw(all_groups: list[Group], theme: dict[str, str]) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y:.0f}" width="{WIDTH}" '
         f'height="{y:.0f}" font-family="{FONT}" role="img">\n'
-        f"  <title>Billions of updates a second. {words}</title>\n  {body}\n</svg>\n"
+        f"  <title>Billions of updates per second. {words}</title>\n  {body}\n</svg>\n"
     )
 
 
