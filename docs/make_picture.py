@@ -13,7 +13,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 WIDTH, HEIGHT = 880, 344
-LEFT, UNIT = 76, 9.4  # the place of time 0, and the pixels of a unit of time
+LEFT, UNIT = 76, 9.4  # the place of time 0, and the pixels for a unit of time
 BAR = 34
 FONT = "system-ui, -apple-system, 'Segoe UI', Helvetica, Arial, sans-serif"
 
