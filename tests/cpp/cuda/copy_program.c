@@ -53,15 +53,20 @@ static void check_arguments(void) {
                  "'INTERLACE_SPEED=11' is not a setting of copies");
   expect_failure(interlace_copier_create(wrong, &copier), INTERLACE_INVALID_SETTING,
                  "INTERLACE_COPY_THRESHOLD='some' is not a size");
-  expect_failure(interlace_copier_create(NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no place");
+  expect_failure(interlace_copier_create(NULL, NULL), INTERLACE_INVALID_ARGUMENT,
+                 "the pointer for the new copier is null");
   expect_failure(interlace_copier_statistics(NULL, NULL, 8), INTERLACE_INVALID_ARGUMENT,
-                 "no place");
-  expect_failure(interlace_memory_place(bytes, 8, NULL), INTERLACE_INVALID_ARGUMENT, "no place");
+                 "the pointer for the statistics is null");
+  expect_failure(interlace_memory_place(bytes, 8, NULL), INTERLACE_INVALID_ARGUMENT,
+                 "the pointer for the answer is null");
   expect_failure(interlace_stream_is_capturing(0, NULL, NULL), INTERLACE_INVALID_ARGUMENT,
-                 "no place");
-  expect_failure(interlace_event_record(0, NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no place");
-  expect_failure(interlace_event_wait(NULL, 0, NULL), INTERLACE_INVALID_ARGUMENT, "no event");
-  expect_failure(interlace_event_done(NULL, NULL), INTERLACE_INVALID_ARGUMENT, "no event");
+                 "the pointer for the answer is null");
+  expect_failure(interlace_event_record(0, NULL, NULL), INTERLACE_INVALID_ARGUMENT,
+                 "the pointer for the event is null");
+  expect_failure(interlace_event_wait(NULL, 0, NULL), INTERLACE_INVALID_ARGUMENT,
+                 "there is no event to wait for");
+  expect_failure(interlace_event_done(NULL, NULL), INTERLACE_INVALID_ARGUMENT,
+                 "the event, or the pointer for the answer, is null");
   interlace_event_destroy(NULL);
   expect(
       interlace_copier_copy_batch_async(NULL, 0, NULL, 0, NULL) == INTERLACE_SUCCESS &&

@@ -95,7 +95,7 @@ TEST(region_spec_test, errors_are_one_sentence) {
   m = refusal([](region_spec& s) { s.agent_copy = "slowly"; });
   EXPECT_TRUE(has(m, "'slowly'")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(3); });
-  EXPECT_TRUE(has(m, "producers of 3 devices")) << m;
+  EXPECT_TRUE(has(m, "producers for 3 devices")) << m;
   m = refusal([](region_spec& s) { s.producers.resize(4), s.checks = true; });
   EXPECT_TRUE(has(m, "debug mode")) << m;
   // The blocks of device 0 cover only the first part of the elements that device 0 owns.

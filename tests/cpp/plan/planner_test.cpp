@@ -78,7 +78,7 @@ TEST(planner, staging_does_not_help_behind_a_switch) {
   const plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib);
   for (const std::string relay : {"gpu2", "gpu3"}) {
     EXPECT_EQ(named(four, made, relay).bytes, 0U);
-    EXPECT_NE(named(four, made, relay).reason.find("takes gpu0 -> nvswitch"), std::string::npos);
+    EXPECT_NE(named(four, made, relay).reason.find("uses gpu0 -> nvswitch"), std::string::npos);
   }
   EXPECT_GT(named(four, made, "host").bytes, 0U);
   EXPECT_GT(gain(made), 1.09);
