@@ -140,9 +140,7 @@ class scattered_updates {
   }
 
   cuda::updates::apply_to_table<Codec, Op> apply_;
-  cuda::updates::update_bins<Record, cuda::updates::usual_shape<Record>,
-                             cuda::updates::many_bins_shape<Record>>
-      bins_;
+  cuda::updates::update_bins<Record, cuda::updates::usual_shape<Record>> bins_;
 };
 
 }  // namespace interlace

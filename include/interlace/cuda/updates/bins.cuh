@@ -251,7 +251,7 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   constexpr int Each = Shape::each;
   constexpr std::uint32_t segment = Each * 32;  // number of records of a warp
   constexpr std::uint32_t at_once = 4;          // number of records that a thread copies together
-  constexpr std::uint32_t bins_at_once = 2;     // number of bins that a thread handles together
+  constexpr std::uint32_t bins_at_once = 4;     // number of bins that a thread reserves together
   auto* const stage = reinterpret_cast<Record*>(memory);  // [tile]
   // For each bin, `x` is the place in the pool of the bin's first record, minus the record's number
   // in the tile. A record has no room in the bin if its number in the tile is `y` or more.
@@ -334,27 +334,33 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
     const std::uint32_t width = (to.bins + Threads - 1) / Threads;
     const std::uint32_t begin = min(tid * width, to.bins);
     const std::uint32_t limit = min(begin + width, to.bins);
-    std::uint32_t sum = 0;
-    for (std::uint32_t b = begin; b < limit; b += bins_at_once) {
-      std::uint32_t base[bins_at_once];
-      INTERLACE_UNROLL
-      for (std::uint32_t k = 0; k < bins_at_once; ++k) {
-        const std::uint32_t own = b + k < limit ? offset[b + k] : 0;
-        sum += own;
-        base[k] = own != 0 ? atomicAdd(to.filled + b + k, own) : 0;
-      }
-      INTERLACE_UNROLL
-      for (std::uint32_t k = 0; k < bins_at_once; ++k)
-        if (b + k < limit) place[b + k].x = base[k];
+    // Reserves room. The lanes of a warp take consecutive bins, so that an instruction reaches few
+    // sectors of the L2. The block computes its sums while the atomics are under way.
+    std::uint32_t base[bins_at_once];
+    INTERLACE_UNROLL
+    for (std::uint32_t k = 0; k < bins_at_once; ++k) {
+      const std::uint32_t b = k * Threads + tid;
+      const std::uint32_t own = b < to.bins ? offset[b] : 0;
+      base[k] = own != 0 ? atomicAdd(to.filled + b, own) : 0;
     }
+    for (std::uint32_t b = bins_at_once * Threads + tid; b < to.bins; b += Threads)
+      place[b].x = offset[b] != 0 ? atomicAdd(to.filled + b, offset[b]) : 0;
+    std::uint32_t sum = 0;
+    for (std::uint32_t b = begin; b < limit; ++b) sum += offset[b];
     std::uint32_t total = 0;
     std::uint32_t start = sum_before(sum, sums, total);
+    INTERLACE_UNROLL
+    for (std::uint32_t k = 0; k < bins_at_once; ++k) {
+      const std::uint32_t b = k * Threads + tid;
+      if (b < to.bins) place[b].x = base[k];
+    }
+    __syncthreads();
     for (std::uint32_t b = begin; b < limit; ++b) {
       const std::uint32_t own = offset[b];
-      const std::uint32_t base = place[b].x;
-      const std::uint32_t fits = base < to.room ? min(own, to.room - base) : 0;
+      const std::uint32_t reserved = place[b].x;
+      const std::uint32_t fits = reserved < to.room ? min(own, to.room - reserved) : 0;
       offset[b] = start;
-      place[b] = make_uint2(b * to.room + base - start, start + fits);
+      place[b] = make_uint2(b * to.room + reserved - start, start + fits);
       start += own;
     }
     __syncthreads();

@@ -59,11 +59,6 @@ struct drop_updates {
 // the least shared memory, a multiprocessor holds only one such block.
 template <class Record>
 using usual_shape = append_shape<256, sizeof(Record) <= 8 ? 32 : 16, 2>;
-// The shape for more than `few_bins` bins. The bins of a tile are then more work, and more threads
-// share this work.
-template <class Record>
-using many_bins_shape = append_shape<512, sizeof(Record) <= 8 ? 16 : 8, 2>;
-inline constexpr std::uint32_t few_bins = 512;
 
 template <class Shape, class Record, class Producer, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
@@ -155,7 +150,7 @@ enum class stage : std::uint32_t { append, split, combine };
 
 // Bins in the memory of the current device, and the launches of the kernels that use them. One
 // object serves one stream at a time.
-template <class Record, class Shape, class ManyShape = Shape>
+template <class Record, class Shape>
 class update_bins {
  public:
   // Allocates the memory of the bins. This memory suffices for any number of updates and any
@@ -233,10 +228,11 @@ class update_bins {
         slice + 1 == s.passes ? ~std::uint32_t{0} - slice * s.bins : s.bins - 1,
         request_.elements,
         &counts_->bad};
-    if (s.bins <= few_bins)
-      append_with<Shape>(to, from, apply, stream);
-    else
-      append_with<ManyShape>(to, from, apply, stream);
+    auto* const kernel = &append_kernel<Shape, Record, Producer, Apply>;
+    const unsigned grid = prepared(kernel, Shape::threads, append_shared(s.bins));
+    kernel<<<grid, Shape::threads, append_shared(s.bins), stream>>>(to, from, apply,
+                                                                    &counts_->direct);
+    INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
 
   // Combines the table with the updates in the bins of slice `slice`. Calls mark(stage) after it
@@ -325,17 +321,7 @@ class update_bins {
     return (bytes + aligned_bytes - 1) / aligned_bytes * aligned_bytes;
   }
   static std::uint64_t append_shared(std::uint32_t bins) {
-    static_assert(Shape::tile == ManyShape::tile);
     return append_shared_bytes<Record>(bins, Shape::tile);
-  }
-  template <class By, class Producer, class Apply>
-  void append_with(const bin_set<Record>& to, const chosen_updates<Producer>& from,
-                   const Apply& apply, cudaStream_t stream) {
-    auto* const kernel = &append_kernel<By, Record, Producer, Apply>;
-    const unsigned grid = prepared(kernel, By::threads, append_shared(to.bins));
-    kernel<<<grid, By::threads, append_shared(to.bins), stream>>>(to, from, apply,
-                                                                  &counts_->direct);
-    INTERLACE_CUDA_CHECK(cudaGetLastError());
   }
   static void empty(std::uint32_t* filled, std::uint32_t bins, cudaStream_t stream) {
     INTERLACE_CUDA_CHECK(cudaMemsetAsync(filled, 0, std::uint64_t{bins} * 4, stream));
