@@ -34,20 +34,11 @@ struct embedding_update {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      if (lane.global_index() >= gradients.size) return;
-      // A lane loads its next number while the warp packs this number.
-      auto next_row = lane.load_index(rows, lane.global_index() >> width_bits);
-      auto next = lane.load(gradients, lane.global_index());
       for (auto k : lane.range(lane.global_index(), gradients.size, lane.global_count())) {
-        const auto row = next_row;
-        const float number = next;
-        const std::uint64_t after =
-            k + lane.global_count() < gradients.size ? k + lane.global_count() : k;
-        next_row = lane.load_index(rows, after >> width_bits);
-        next = lane.load(gradients, after);
+        const auto row = lane.load_index(rows, k >> width_bits);
         const std::uint64_t column = k & ((std::uint64_t{1} << width_bits) - 1);
         const std::uint64_t first = static_cast<std::uint64_t>(row) << width_bits;
-        lane.update(table, first + column, number);
+        lane.update(table, first + column, lane.load(gradients, k));
         lane.compute(operation::integer, 12 + 3 * table.devices);
       }
     });

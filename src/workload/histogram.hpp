@@ -28,14 +28,8 @@ struct histogram_count {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      if (lane.global_index() >= keys.size) return;
-      // A lane loads its next key while the warp packs this key.
-      auto next = lane.load_index(keys, lane.global_index());
       for (auto k : lane.range(lane.global_index(), keys.size, lane.global_count())) {
-        const auto key = next;
-        const std::uint64_t after = k + lane.global_count();
-        next = lane.load_index(keys, after < keys.size ? after : k);
-        lane.update(bins, key, 1U);
+        lane.update(bins, lane.load_index(keys, k), 1U);
         lane.compute(operation::integer, 8 + 3 * bins.devices);
       }
     });
