@@ -115,7 +115,7 @@ def to_gpus(results: dict[str, Any]) -> list[list[str]]:
 
 TABLES = {
     "memory": (
-        ["load-h200.json"],
+        ["load-h200.json", "load-cache-h200.json"],
         ["from", "loader", "first call", "without context", "fresh", "reused", "first tensor, s",
          "host, MB", "GPU, MB"],
         from_memory,
