@@ -84,7 +84,7 @@ struct tune_family {
 
 // A candidate that the region rules out, with the reason.
 struct tune_excluded {
-  tune_candidate candidate;  // the candidate; it has the parameter that is the reason
+  tune_candidate candidate;  // the mechanism, and only the parameter that the region rules out
   std::string reason;
 };
 

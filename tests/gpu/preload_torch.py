@@ -221,7 +221,7 @@ class Checks:
             self.same(f"graph, {turn}", back, host + 1)
 
     def registered(self) -> None:
-        """Check copies from and to memory that one context page-locks after its allocation."""
+        """Check copies from and to memory that was allocated first and page-locked later."""
         torch = self.torch
         plain = self.host(32 * MIB, torch.uint8, pinned=False)
         cudart = torch.cuda.cudart()

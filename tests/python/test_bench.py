@@ -289,7 +289,10 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
             "there is no command bench 'overlapp' (did you mean overlap?); there are blocks, "
             "collective, copy, load, overlap, park, simulator, updates",
         ),
-        (["overlap", "--peers", "4"], "--peers 4: 4x Fake H200 has 3 peers of its first GPU"),
+        (
+            ["overlap", "--peers", "4"],
+            "--peers 4: on 4x Fake H200 the first GPU has 3 peers; give at most 3",
+        ),
         (["overlap", "--peers", "0"], "--peers '0': 0 peers cannot run anything; give at least 1"),
         (["overlap", "-b", "32K"], "--bytes '32K': give a size from 64K to 16G, such as 256M"),
         (["overlap", "-b", "17G"], "--bytes '17G': give a size from 64K to 16G, such as 256M"),

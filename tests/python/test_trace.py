@@ -293,7 +293,7 @@ def test_results_do_not_replace_what_is_read_or_written(
         (MAP.replace("gpu = 0\n", "page_bytes = 5000\n", 1), "give a power of two"),
         (MAP.replace("bytes = 0x100000", "bytes = -1", 1), "range[0].bytes: expected int >= 1"),
         (MAP.replace("bytes", "size", 1), "range[0]: "),
-        (MAP.replace("last = 9", "last = 0"), "kernels[0].last is smaller than its first"),
+        (MAP.replace("last = 9", "last = 0"), "kernels[0].last is smaller than kernels[0].first"),
         (MAP + "[[context]]\nid = 0x55\ngpu = 0\n", "two [[context]] tables have the same id"),
         (MAP.replace("id = 0x55", f"id = {1 << 70}"), "context[0].id: expected int <= 9223"),
         (MAP.replace("last = 9", f"last = {1 << 70}"), "kernels[0].last: expected int <= 9"),

@@ -146,7 +146,7 @@ def _check_gpus(file: Path, found: AddressMap) -> None:
                 )
     for index, of in enumerate(found.kernels):
         if of.last < of.first:
-            raise UserError(f"{file}: kernels[{index}].last is smaller than its first")
+            raise UserError(f"{file}: kernels[{index}].last is smaller than kernels[{index}].first")
 
 
 def _sentence(message: str) -> str:

@@ -299,7 +299,8 @@ def chosen_peers(text: str | None, gpus: int, machine: str) -> list[int]:
     chosen = sorted({1, gpus - 1}) if text is None else whole_numbers("--peers", text, "peers")
     if chosen[-1] >= gpus:
         raise UserError(
-            f"--peers {chosen[-1]}: {machine} has {peers_text(gpus - 1)} of its first GPU"
+            f"--peers {chosen[-1]}: on {machine} the first GPU has {peers_text(gpus - 1)}; "
+            f"give at most {gpus - 1}"
         )
     return chosen
 
