@@ -59,9 +59,9 @@ struct measured_unified {
   std::vector<float> values;   // the values after the last repeat
 };
 
-// Runs the program `warmup + repeats` times, each time from the initial data. Of `asked`, only the
-// GPUs and the placement count. A remote load or store goes to the GPU that has the page, line by
-// line. Throws usage_error if the data is not a valid problem, and device_error if a GPU fails.
+// Runs the program `warmup + repeats` times, each time from the initial data. Uses only `gpus` and
+// `placement` of `asked`. A remote load or store goes to the GPU that has the page, line by line.
+// Throws usage_error if the data is not a valid problem, and device_error if a GPU fails.
 template <class Problem>
 measured_unified unified_on_cuda(const Problem& problem, const unified_request& asked,
                                  std::uint32_t warmup, std::uint32_t repeats);
