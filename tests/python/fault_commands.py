@@ -113,8 +113,8 @@ def call(command: str) -> int:
 def forked(work: Callable[[], int]) -> tuple[int, str]:
     """Run `work` in a child process.
 
-    Return two values: the child's exit code, or minus the number of the signal that ended the
-    child; and the messages of the child.
+    Return the child's exit code and the child's messages. If a signal ended the child, the exit
+    code is minus the number of the signal.
     """
     with Path("../messages").open("w+b") as messages:
         child = os.fork()

@@ -246,7 +246,7 @@ REAL = BANNER.replace("pattern", "real")
         ("a.mtx", BANNER + "3 3 2\n1 2\n\n3 99999999999999999999\n", "line 5: index 9999999"),
         ("a.mtx", BANNER + "3 3 3\n1 2\n2 3\n", "ends after 2 of 3 entries"),
         ("a.mtx", BANNER + "3 3 900000000000\n1 2\n2 3\n", "ends after 2 of 900000000000"),
-        ("a.mtx", BANNER + "3 3 1\n1 2\n2 3\n", "line 4: there are more entries than the 1"),
+        ("a.mtx", BANNER + "3 3 1\n1 2\n2 3\n", "line 4: this is entry 2, but line 2"),
         ("a.mtx", BANNER + "3 3 1\n1 a\n", "line 3: expected two integers, found '1 a'"),
         ("a.mtx", BANNER + "3 3 1\n1\n", "line 3: expected two integers, found '1'"),
         ("a.mtx", REAL + "3 3 1\n1 2\n", "line 3: expected two integers and a value"),

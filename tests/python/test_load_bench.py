@@ -107,7 +107,8 @@ def test_the_time_ends(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
               "--methods", "interlace", "--limit", 1)  # fmt: skip
     assert ran.code == 0, ran.err
     assert (
-        "Left out: cache: the rest was not measured, because the time allowed was over." in ran.out
+        "Left out: the remaining loads with --place cache, because the time allowed (--limit) "
+        "was over." in ran.out
     )
     assert re.search(r"^interlace +page cache ", ran.out, re.MULTILINE)
 
@@ -135,7 +136,8 @@ def test_nothing_is_written_after_the_time(
               "--place", "cache,cold", "--limit", 1)  # fmt: skip
     assert ran.code == 0, ran.err
     assert (
-        "Left out: cold: the rest was not measured, because the time allowed was over." in ran.out
+        "Left out: the remaining loads with --place cold, because the time allowed (--limit) "
+        "was over." in ran.out
     )
 
 

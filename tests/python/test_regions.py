@@ -305,8 +305,8 @@ def test_what_a_group_waits_for_is_shown_as_long_as_there_is_the_group(
     (one,) = answer["activities"]
     assert one["what"] == "a group of 4 devices, of which this process has 0, 1"
     assert [line.partition("; its last call was ")[0] for line in one["note"].splitlines()] == [
-        "a: device 0 has begun 1 epochs and exchanged 0",
-        "a: device 1 has begun 1 epochs and exchanged 1",
+        "a: device 0 has begun 1 epoch and exchanged 0",
+        "a: device 1 has begun 1 epoch and exchanged 1",
         "region 1: device 0 has begun 0 epochs and exchanged 0",
         "region 1: device 1 has begun 0 epochs and exchanged 0",
         "GPU 0 waits for chunk 3 of a, whose counter is 5 and not 8",

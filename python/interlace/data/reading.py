@@ -254,8 +254,8 @@ def _scan_matrix_market(file: Path, data: bytes, header: Header) -> Entries:
         entries += 1
         if entries > header.entries:
             raise UserError(
-                f"{file}, line {number}: there are more entries than the {header.entries} of line "
-                f"{header.line}; correct that number."
+                f"{file}, line {number}: this is entry {entries}, but line {header.line} says that "
+                f"the number of entries is {header.entries}; correct line {header.line}."
             )
         value = 1.0 if header.pattern else float(words[2])
         mirrored = header.symmetric and pair[0] != pair[1]

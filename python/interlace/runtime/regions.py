@@ -309,9 +309,10 @@ class _Calls:
     def lines(self) -> list[str]:
         now = time.time()
         return [
-            f"{self.region}: device {device} has begun {self.begun[device]} epochs and exchanged "
-            f"{self.exchanged[device]}; its last call was {duration(now - self.last[device])} ago"
-            for device in self.begun
+            f"{self.region}: device {device} has begun {begun} "
+            f"{'epoch' if begun == 1 else 'epochs'} and exchanged {self.exchanged[device]}; "
+            f"its last call was {duration(now - self.last[device])} ago"
+            for device, begun in self.begun.items()
         ]
 
 

@@ -270,7 +270,8 @@ class _Place:
             self._measure()
         except _TimeIsOver:
             self.notes.append(
-                f"{self.place}: the rest was not measured, because the time allowed was over"
+                f"the remaining loads with --place {self.place}, because the time allowed "
+                "(--limit) was over"
             )
 
     def _measure(self) -> None:

@@ -296,9 +296,10 @@ CUstream_st* resolve(CUstream_st* given) {
   return found;
 }
 
-// Returns the operations for which the next work on a stream waits: the last operation of the
-// stream; for the legacy default stream, also the last operation of each blocking stream; for a
-// blocking stream, also the last operation of the legacy default stream.
+// Returns the operations for which the next work on a stream waits. One of them is the last
+// operation of the stream. Work on the legacy default stream also waits for the last operation of
+// each blocking stream. Work on a blocking stream also waits for the last operation of the legacy
+// default stream.
 std::vector<shared_operation> before(CUstream_st* stream) {
   std::vector<shared_operation> found{stream->last};
   CUctx_st* context = stream->context;

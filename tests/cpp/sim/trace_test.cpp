@@ -94,10 +94,11 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // Each of the two stages loads three values of its own group, and nine differences of three
-    // values of the other group. The stage for stresses also loads the values to which it adds;
-    // three of these values are in the region. The stage for velocities also loads the three values
-    // in the region. Both stages load the medium.
+    // This comment counts the loads for each point. The stage for stresses loads the point's three
+    // velocities and, for each of nine differences, three velocities of neighbours (30 values). It
+    // also loads the six stresses to which it adds. The stage for velocities loads the point's six
+    // stresses and, for each of nine differences, three stresses of neighbours (33 values). It also
+    // loads the three velocities to which it adds. Each stage loads the medium once.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };

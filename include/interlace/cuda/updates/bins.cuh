@@ -264,9 +264,10 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   const std::uint32_t tid = threadIdx.x;
   const std::uint32_t lane = tid % 32;
   const std::uint32_t warp = tid / 32;
-  // The bins of the whole table have numbers of 32 bits. The bin of an element that does not exist
-  // can have a larger number. This number is cut to 32 bits, so such an element also belongs to
-  // exactly one slice.
+  // Bin numbers in the whole table fit in 32 bits. An element beyond the end of the table can have
+  // a larger bin number. The cast drops the upper bits of this number. The 32-bit numbers are
+  // divided among the slices (see append in kernels.cuh), so exactly one slice takes each update,
+  // even an update of such an element.
   const auto first_bin = static_cast<std::uint32_t>(to.first >> to.log2);
   const auto bin_of = [&](const Record& r) {
     return static_cast<std::uint32_t>(apply.element(r) >> to.log2) - first_bin;
