@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the tables of the documents on batches of blocks, replayed programs and parked memory.
 
-bench/offload_tables.py [blocks | beside | replay | park]...
+bench/offload_tables.py [blocks | two | beside | replay | park]...
 """
 
 from __future__ import annotations
@@ -75,6 +75,22 @@ def blocks() -> Iterator[str]:
                 assert own is not None
                 rates.insert(1, rate(1e-3 * size * count / own["in_a_row_us"]))
                 yield f"| {count:,} x {size_of(size)} | {words} | {' | '.join(rates)} |"
+
+
+def two() -> Iterator[str]:
+    """Return the lines of the table with the rates of batches to and from one of two GPUs."""
+    rows = read("blocks-2xh200.json")["rows"]
+    yield "| blocks | | `copy_blocks` | `cuMemcpyBatchAsync` | PyTorch |"
+    yield "|---|---|---|---|---|"
+    for size, count in ((4096, 4096), (4096, 16384), (16384, 16384), (65536, 4096), (1048576, 256)):
+        for direction, words in DIRECTIONS.items():
+            of = {
+                row["method"]: row["gb_per_s"]
+                for row in rows
+                if (row["direction"], row["block_bytes"], row["blocks"]) == (direction, size, count)
+            }
+            rates = [rate(of[one]) for one in ("interlace", "cuMemcpyBatchAsync", "torch")]
+            yield f"| {count:,} x {size_of(size)} | {words} | {' | '.join(rates)} |"
 
 
 def beside() -> Iterator[str]:
@@ -156,7 +172,7 @@ def park() -> Iterator[str]:
         yield f"| one copy of page-locked memory | {2**30 * 1e-9:.1f} GB | | {cells} |"
 
 
-TABLES = {"blocks": blocks, "beside": beside, "replay": replay, "park": park}
+TABLES = {"blocks": blocks, "two": two, "beside": beside, "replay": replay, "park": park}
 
 
 def main() -> None:

@@ -196,6 +196,7 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("loads_table.py disk", "explanation/benchmarks.md", 8),
         ("loads_table.py gpus", "explanation/benchmarks.md", 12),
         ("offload_tables.py blocks", "explanation/benchmarks.md", 25),
+        ("offload_tables.py two", "explanation/benchmarks.md", 10),
         ("offload_tables.py beside", "explanation/benchmarks.md", 5),
         ("offload_tables.py replay", "how-to/programs.md", 4),
         ("offload_tables.py park", "how-to/parked-memory.md", 4),
