@@ -62,9 +62,9 @@ INTERLACE_EXPORT interlace_result interlace_copy_async(void* dst, const void* sr
 typedef struct interlace_copier interlace_copier;
 
 /* Makes a copier. `settings` is an array of words such as "INTERLACE_COPY=graphs" that ends with
- * a null pointer. These words override the environment. If `settings` is null, only the
- * environment counts. `interlace config` lists all settings. The function writes `*copier` if it
- * succeeds. */
+ * a null pointer. These words override the environment. If `settings` is null, all
+ * settings come from the environment. `interlace config` lists them. The function writes `*copier`
+ * if it succeeds. */
 INTERLACE_EXPORT interlace_result interlace_copier_create(const char* const* settings,
                                                           interlace_copier** copier);
 /* Waits for the copies of the copier, and then frees the copier. Does nothing if `copier` is

@@ -261,8 +261,8 @@ constexpr std::array key_list{
                        "The rate of loads that find their data in the other part. 0 means that "
                        "this rate has no limit.")),
     preset("0", number("gpu.l2", "requests_MHz", not_negative, OF_MACHINE(gpu.l2.requests_per_s),
-                       "The rate of requests of all banks together, whatever their size. 0 means "
-                       "that only bytes count.")),
+                       "The largest rate at which all banks together serve requests of any "
+                       "size. 0 means that this rate has no limit.")),
     choice("gpu.l2", "write_policy", "through|back", OF_MACHINE(gpu.l2.write_back),
            "`through`: stores go to the memory at once. `back`: stores stay in the L2 until their "
            "line is evicted."),
@@ -314,8 +314,8 @@ constexpr std::array key_list{
 
     preset("0",
            number("gpu.dram", "requests_MHz", not_negative, OF_MACHINE(gpu.dram.requests_per_s),
-                  "The rate of requests of all channels together, whatever their size. 0 means "
-                  "that only bytes count.")),
+                  "The largest rate at which all channels together serve requests of any size. "
+                  "0 means that this rate has no limit.")),
 
     whole("gpu.copy", "engines", counts, OF_MACHINE(gpu.copy_engines),
           "The number of copy "
@@ -412,7 +412,7 @@ constexpr std::array key_list{
            whole("gpu.remote_write_queue", "payload_bytes", {1, 4096, false},
                  OF_MACHINE(gpu.write_queue.payload_bytes),
                  "The size of the largest packet, including the headers of its stores. If "
-                 "`max_payload_bytes` of a link is smaller, the limit of the link counts.")),
+                 "`max_payload_bytes` of a link is smaller, it is the limit on this link.")),
     preset("0", number("gpu.remote_write_queue", "idle_flush_ns", not_negative,
                        OF_MACHINE(gpu.write_queue.idle_flush_ps),
                        "The stores of a queue are sent if the queue receives no store for this "

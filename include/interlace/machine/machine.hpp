@@ -40,8 +40,8 @@ struct cache {
   std::uint32_t parts = 1;
   std::uint64_t far_latency_ps = 0;  // additional latency of a line whose home is another part
   double far_bytes_per_s = 0;        // rate of data that is found in other parts; 0 means no limit
-  // For the L2 only: the rate of requests of all banks together, for requests of any size. 0 means
-  // that only bytes count.
+  // For the L2 only: the largest rate at which all banks together serve requests of any size. 0
+  // means that this rate has no limit.
   double requests_per_s = 0;
 };
 
@@ -61,7 +61,8 @@ struct dram {
   double bytes_per_s = 0;  // sustained rate of all channels together
   std::uint32_t channels = 1;
   std::uint64_t latency_ps = 0;  // time that an L2 miss adds if the memory is idle
-  // The rate of requests of all channels, for requests of any size. 0 means that only bytes count.
+  // The largest rate at which all channels together serve requests of any size. 0 means that this
+  // rate has no limit.
   double requests_per_s = 0;
   double write_bytes_per_s = 0;  // sustained rate of writes; 0 means bytes_per_s
 };

@@ -176,8 +176,8 @@ class _Server:
         """
         if threading.current_thread() is not threading.main_thread() or _is_caught(signal.SIGQUIT):
             return
-        # When the signal comes, Python writes a byte to the wake-up descriptor, whatever the main
-        # thread does at that time. This socket stays open until the process ends, so the byte
+        # When the signal comes, Python writes a byte to the wake-up descriptor, even if the main
+        # thread is busy. This socket stays open until the process ends, so the byte
         # cannot go to another file that gets the same descriptor.
         before = signal.set_wakeup_fd(self._signalled.fileno(), warn_on_full_buffer=False)
         if before != -1:

@@ -110,7 +110,7 @@ def _is_deep(document: dict[str, Any]) -> bool:
 
 
 def parse(text: str, where: str, what: str, version: int) -> dict[str, Any]:
-    """Return the document after a check that its `format` is `version`.
+    """Check that the document's `format` is `version`, and return the document.
 
     `where` names the file in errors.
     """

@@ -52,7 +52,7 @@ def blocks_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats; the table shows the median.", DEFAULT_REPEATS, "-n"),
+        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,

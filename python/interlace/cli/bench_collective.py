@@ -57,7 +57,7 @@ def collective_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
+        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")

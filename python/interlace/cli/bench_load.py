@@ -92,7 +92,7 @@ def load_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
+        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
     ] = None,
     limit: Annotated[
         str | None,

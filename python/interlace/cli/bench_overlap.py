@@ -90,7 +90,7 @@ def overlap_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Measured runs; the table shows the median.", DEFAULT_REPEATS),
+        count_option("--repeats", "Measured runs. The table shows their median.", DEFAULT_REPEATS),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

@@ -49,7 +49,7 @@ def updates_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats; the median is shown.", DEFAULT_REPEATS, "-n"),
+        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

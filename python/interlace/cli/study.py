@@ -113,7 +113,9 @@ def study_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Real GPUs: measured runs; the median counts.", DEFAULT_REPEATS),
+        count_option(
+            "--repeats", "Real GPUs: measured runs. The time is their median.", DEFAULT_REPEATS
+        ),
     ] = None,
     profile_file: Annotated[
         Path | None,

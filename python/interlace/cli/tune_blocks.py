@@ -18,7 +18,9 @@ from interlace.tuning.block_tuning import REPEATS, default_path, tune_blocks
 def tune_blocks_command(
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Samples of each way; the median counts.", REPEATS, "-n"),
+        count_option(
+            "--repeats", "Measurements of each way. The profile uses their median.", REPEATS, "-n"
+        ),
     ] = None,
     out: Annotated[
         Path | None,

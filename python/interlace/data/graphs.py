@@ -186,8 +186,8 @@ def rmat_edges(
     AB = floor((a + b) * 2**32) and ABC = floor(((a + b) + c) * 2**32), with the sums in IEEE
     binary64 and the product exact: 2448131358, 3264175144 and 4080218931 for the defaults.
 
-    Raises UserError unless scale is in 1 .. 32, seed is in 0 .. 2**64 - 1, a, b and c are not
-    negative, and their sum is at most 1.
+    Raises UserError unless scale is in 1 .. 32, seed is in 0 .. 2**64 - 1, each of a, b and c is at
+    least 0, and the sum of a, b and c is at most 1.
     """
     thresholds = _rmat_thresholds(scale, seed, a, b, c)
     at_a, at_ab, at_abc = (np.uint64(t) for t in thresholds)
@@ -351,7 +351,9 @@ def _rmat_thresholds(scale: int, seed: int, a: float, b: float, c: float) -> tup
         raise UserError(f"R-MAT seed {seed}: give a number from 0 to 2**64 - 1.")
     sums = (a, a + b, (a + b) + c)
     if not (a >= 0 and b >= 0 and c >= 0 and sums[2] <= 1):
-        raise UserError(f"R-MAT a, b, c are {a}, {b}, {c}: none may be negative, nor the sum > 1.")
+        raise UserError(
+            f"R-MAT a, b, c are {a}, {b}, {c}: give numbers of at least 0 whose sum is at most 1."
+        )
     low, middle, high = (math.floor(s * 2**32) for s in sums)
     return low, middle, high
 

@@ -116,7 +116,7 @@ class Header:
     entries: int
     pattern: bool
     symmetric: bool
-    line: int  # the number of the line with the sizes; lines count from 1
+    line: int  # the number of the line with the sizes; the first line of a file is line 1
     end: int  # the number of bytes up to and including the line with the sizes
 
     @property

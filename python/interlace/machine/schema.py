@@ -151,8 +151,8 @@ class L2(Table, frozen=True, kw_only=True):
     far_latency_ns: float = 0
     # The rate of loads that find their data in the other part. 0 means that this rate has no limit.
     far_GB_per_s: float = 0
-    # The rate of requests of all banks together, whatever their size. 0 means that only bytes
-    # count.
+    # The largest rate at which all banks together serve requests of any size. 0 means that this
+    # rate has no limit.
     requests_MHz: float = 0
     # `through`: stores go to the memory at once. `back`: stores stay in the L2 until their line is
     # evicted.
@@ -208,8 +208,8 @@ class Dram(Table, frozen=True, kw_only=True):
     channels: int
     # The time that an idle memory adds to a miss of the L2.
     latency_ns: float
-    # The rate of requests of all channels together, whatever their size. 0 means that only bytes
-    # count.
+    # The largest rate at which all channels together serve requests of any size. 0 means that this
+    # rate has no limit.
     requests_MHz: float = 0
 
 
@@ -306,7 +306,7 @@ class RemoteWriteQueue(Table, frozen=True, kw_only=True):
     # The size of the header of a store in a packet.
     subheader_bytes: int = 5
     # The size of the largest packet, including the headers of its stores. If `max_payload_bytes` of
-    # a link is smaller, the limit of the link counts.
+    # a link is smaller, it is the limit on this link.
     payload_bytes: int = 4096
     # The stores of a queue are sent if the queue receives no store for this time. 0 means that
     # there is no such timeout.

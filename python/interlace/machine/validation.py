@@ -30,7 +30,10 @@ def document_of(machine: Machine) -> dict[str, Any]:
 def machine_of(
     document: Mapping[str, Any], name: str, where: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Machine:
-    """Return the machine in a document. Each single key is checked here; `validate` checks rules.
+    """Return the machine in a document.
+
+    This function checks each key by itself. It does not check the rules that concern several keys;
+    `problems_between` does.
 
     Raises UserError with the first problem. `where` names the origin of the document in messages.
     """

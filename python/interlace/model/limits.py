@@ -3,8 +3,8 @@
 This time is the number of bytes divided by the rate of the memory, or the number of operations
 divided by the rate of operations, whichever is longer. The reference node counts the bytes and
 operations of each launch. A measurement on the GPU gives the rates of its memory and of its
-multiprocessors. No kernel can be faster, in whatever order it accesses memory, unless data of an
-earlier launch is still in the L2.
+multiprocessors. A kernel can be faster only if data of an earlier launch is still in the L2. The
+order of its memory accesses cannot make it faster.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Rates(msgspec.Struct, frozen=True):
 class Work(NamedTuple):
     """The bytes and operations of launches.
 
-    The bytes count only launches that touch more bytes than the L2 holds. Memory does not limit the
-    other launches, because the L2 may hold all their data.
+    The numbers of bytes include only launches that touch more bytes than the L2 holds. Memory does
+    not limit the other launches, because the L2 may hold all their data.
     """
 
     launches: int = 0
@@ -65,7 +65,7 @@ class Work(NamedTuple):
 
         Each kind of operation has its own units, and all kinds share the issue slots. If the issue
         slots limit the operations, the kind is TOGETHER. Special operations use units with
-        different rates, so they count only for the issue slots.
+        different rates, so this function adds them only to the operations of the issue slots.
         """
         every = self.fp32 + self.fp64 + self.integer + self.special
         needs = {

@@ -134,7 +134,7 @@ class Timelines(msgspec.Struct, frozen=True):
     """The first epochs of each row with the largest number of GPUs."""
 
     gpus: int
-    # a mechanism with its configuration, and its events; times count from the first event
+    # a mechanism with its configuration, and its events; the first event begins at time 0
     rows: list[tuple[str, list[Event]]]
 
 

@@ -43,15 +43,16 @@ OTHER_READING = "4x-r9nano"
 DISPATCH = "partition"
 # maps the factor of the frequency to the published speedup
 FREQUENCIES = {2: 1.8, 4: 2.4, 8: 3.1, 16: 3.2}
-GRANULARITIES = (8, 16)  # the bytes of a piece; Table 1 has 4
-TIMEOUTS = (10, 50)  # the clocks until a timeout; Table 1 has 30
+GRANULARITIES = (8, 16)  # the bytes of a piece; Table 1 has pieces of 4 B
+TIMEOUTS = (10, 50)  # the clocks until a timeout; Table 1 has a timeout of 30 clocks
 DISPATCHES = {"round-robin": 2.5, "greedy": 2.7}
 FRIENDLY_WITHOUT_MM = (6 * 1.6 - 2.6) / 5
 # The bytes of a sector in both caches. The simulator allows at most six sectors in a line, so
 # sectors of 4 B are not possible.
 FINE_L2_BYTES = 16
 GENERATIONS = {"pcie5": 2, "pcie6": 4}  # maps the PCIe generation to the factor of the bandwidth
-FLITS = {32: 2.0, 64: 1.8}  # maps the bytes of a flit to the published speedup; Table 1 has 16
+# Maps the bytes of a flit to the published speedup. Table 1 has flits of 16 B.
+FLITS = {32: 2.0, 64: 1.8}
 MORE_GPUS = {8: 2.8, 16: 2.9}
 WINDOWS = (0.25, 0.5, 0.75)  # the fraction of a program's accesses that comes before each window
 WINDOW_ACCESSES = 2000  # the number of remote accesses in a window

@@ -90,7 +90,11 @@ def choose(name: str, results: Mapping[str, Results]) -> str | None:
 def rows_of(
     own: Mapping[str, Results], varied: Mapping[str, Mapping[str, Results]]
 ) -> list[FigureRow]:
-    """Return rows with the paper's description and ours, and the figures of the chosen programs."""
+    """Return rows that compare the paper's description of each program with the simulated kernels.
+
+    Further rows have the values of the paper's figures over all programs. For these rows, each
+    program runs its chosen kernel.
+    """
     rows = []
     chosen = {}
     for name, r in own.items():

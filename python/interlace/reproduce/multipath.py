@@ -372,7 +372,8 @@ def _planner_choice(name: str, quick: bool) -> Choice:
 def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: bool) -> float:
     """Return the largest speedup of puts by overlapping graphs of three paths over one path.
 
-    Only large messages count. `engines` replaces the number of copy engines of the machine.
+    The function tries only large messages. `engines` replaces the number of copy engines of the
+    machine.
     """
     machine = load_machine(name)
     if engines is not None:

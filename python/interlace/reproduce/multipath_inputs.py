@@ -8,7 +8,7 @@ fixed rule makes the bytes of messages.
   the same, with at most 1 GiB in flight. A run has at least four messages. The first quarter of a
   run fills the links and is not counted.
 - MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. A run sends two
-  windows. Only the second window counts, with its handshake and acknowledgement.
+  windows. The bandwidth is that of the second window, with its handshake and acknowledgement.
 - Chunks: "this tuning stage exhaustively searches for optimal communication configurations [...]
   separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4). Each combination of
   machine, size, paths and executor uses the number of CHUNKS that gives the most put bandwidth.

@@ -43,7 +43,7 @@ def _order(run: Run) -> tuple[object, ...]:
 
 
 class Reproduced(NamedTuple):
-    """A paper's figures compared with ours."""
+    """A paper's figures, compared with the figures of Interlace's runs."""
 
     title: str
     document: Document

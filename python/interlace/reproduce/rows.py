@@ -1,4 +1,7 @@
-"""Rows that compare published figures with ours: their stable keys, their table, their file."""
+"""Makes rows that compare published figures with Interlace's figures.
+
+Also makes the table and the file of these rows.
+"""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Arrivals:
     def _begin_batches(self, until: int = -1) -> None:
         """Begin to read as many batches as the bound allows.
 
-        Also begin to read all batches up to the batch `until`, whatever the bound is.
+        Also begin to read all batches up to the batch `until`, even if they exceed the bound.
         """
         while self._begun < len(self._batches):
             batch = self._batches[self._begun]
@@ -108,7 +108,7 @@ class Arrivals:
             self._reader.wait(number)
         tensor = self._arriving[number].pop(name)
         # Callers usually drop the previous tensor when they get the next tensor. The memory of
-        # earlier batches is then free, so the bytes of these batches no longer count.
+        # earlier batches is then free, so the bound no longer includes the bytes of these batches.
         self._held = {n: size for n, size in self._held.items() if n in self._arriving}
         if not self._arriving[number]:
             del self._arriving[number]

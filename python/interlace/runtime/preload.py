@@ -38,8 +38,8 @@ SETTINGS = {
     "INTERLACE_PRELOAD_AFTER": Setting(
         "256M",
         (
-            "the number of bytes that a process must copy before the engine starts; only copies "
-            "that the engine could take over count"
+            "the engine starts once a process has copied this many bytes in copies that the "
+            "engine could take over"
         ),
     ),
     "INTERLACE_PRELOAD_START": Setting(

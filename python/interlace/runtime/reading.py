@@ -47,7 +47,7 @@ class How(NamedTuple):
     most_host: int | None = None  # the ring has at most this many bytes; None means no limit
     # for GPUs: read bytes that are not in the page cache without putting them there
     direct: bool = False
-    # the most bytes on a GPU in addition to the tensors; None means no limit
+    # the call uses at most this many bytes of each GPU beside the tensors; None means no limit
     most_device: int | None = None
 
 
@@ -62,7 +62,11 @@ def threads_of(asked: int | None) -> int:
 
 
 def ring_of(asked: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return `asked`, the number of slots and the bytes of a slot, after a check."""
+    """Check `asked`, and return `asked` or raise UserError.
+
+    `asked` is the number of slots of a ring and the bytes of a slot. None means a ring that suits
+    the machine.
+    """
     if asked is None:
         return None
     if not _are_two_numbers(asked):
@@ -115,7 +119,10 @@ def bounded_ring(ring: tuple[int, int], most: int | None) -> tuple[int, int]:
 
 
 def most_host_of(asked: int | None) -> int | None:
-    """Return `asked`, the limit on page-locked memory in bytes, after a check."""
+    """Check `asked`, and return `asked` or raise UserError.
+
+    `asked` limits the bytes of page-locked memory. None means no limit.
+    """
     if asked is None:
         return None
     least = 2 * LEAST_SLOT
@@ -125,7 +132,11 @@ def most_host_of(asked: int | None) -> int | None:
 
 
 def most_device_of(asked: int | None) -> int | None:
-    """Return `asked`, the limit on bytes of a GPU in addition to the tensors, after a check."""
+    """Check `asked`, and return `asked` or raise UserError.
+
+    `asked` limits the bytes that a call may use on each GPU in addition to the tensors. None means
+    no limit.
+    """
     if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 0):
         raise UserError(f"max_device_bytes={asked!r}: give a number of bytes from 0")
     return asked

@@ -39,8 +39,8 @@ def stream(
         framework: As for `load`.
         threads: As for `load`.
         ahead: The largest number of bytes for tensors that are being read or that wait for the
-            caller. Tensors that the caller holds do not count. Reading waits when this limit is
-            reached. A tensor that is larger than the limit is read alone.
+            caller. The number does not include tensors that the caller holds. Reading waits when
+            this limit is reached. A tensor that is larger than the limit is read alone.
         only: A function of a tensor's name. It returns whether to read the tensor.
 
     Returns:

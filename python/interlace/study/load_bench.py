@@ -124,7 +124,7 @@ class _Failed(Exception):  # noqa: N818
 
 
 class _TimeIsOver(Exception):  # noqa: N818
-    """The allowed time is over. Measurements that were made before count."""
+    """The allowed time is over. The results keep the measurements that were made before."""
 
 
 class _Loader:

@@ -58,7 +58,7 @@ class _Child:
             self._synchronize()
         self.idle = _status(
             "VmRSS"
-        )  # memory that a loader keeps after its first load counts as memory that it needs
+        )  # a loader's memory use includes the memory that it keeps after its first load
 
     def _empty_each(self, size: int) -> list[Any]:
         """Return memory of `size` bytes on each device."""

@@ -92,7 +92,7 @@ def measure(node: CudaNode, sizes: Sequence[int], warmup: int, repeats: int) -> 
     if node.gpus < LEAST_GPUS:
         raise UserError(
             f"--beside-kernels needs at least {LEAST_GPUS} GPUs: one receives, one relays, and one "
-            f"does neither; {node.machine_name} has only {node.gpus}"
+            f"only computes; {node.machine_name} has only {node.gpus}"
         )
     kernels = [gpu for gpu in range(node.gpus) if gpu != RECEIVER]
     relays = kernels[:-1]

@@ -106,7 +106,7 @@ def _space(direction: str, size: int, gpus: int) -> Any:
 
 
 def method_of(candidate: Candidate, gpus: int) -> str:
-    """Return the settings of the copy engine for the candidate, whatever the environment says."""
+    """Return the candidate's settings of the copy engine. They override the environment."""
     if candidate.mechanism == DIRECT:
         return PLAIN
     executor, paths = candidate.mechanism.split()

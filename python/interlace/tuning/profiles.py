@@ -100,8 +100,8 @@ class Subject(msgspec.Struct, frozen=True):
             elements=int(workload.boundaries(gpus)[-1]),
             element_bytes=ELEMENT_BYTES,
             part_bytes=int(workload.largest_part(gpus)),
-            # Only integer parameters count, because they are sizes and choices of a kernel.
-            # Parameters that are floats do not change the times.
+            # Parameters that are floats are left out, because they do not change the times.
+            # The other parameters are sizes and choices of a kernel.
             parameters={k: v for k, v in given.items() if isinstance(v, bool | int | str)},
         )
 

@@ -134,15 +134,15 @@ def tune_region(
     The result is a profile in the user's folder of profiles. The profile is identified by `name`,
     the GPUs, the sizes of the region and the mechanisms. If this profile already exists, nothing is
     measured. If the profile comes from another driver or from a computer with another number of
-    GPUs, a warning precedes its use. All ranks of a group must call this function. The time of the
-    slowest rank counts.
+    GPUs, a warning precedes its use. All ranks of a group must call this function. The time of a
+    candidate is the time of its slowest rank.
 
     Args:
         name: The name of the program's work, which identifies the profile.
         measure: A function of (candidate, repeats). It makes the region with
             `region_options(candidate)`, runs the work `repeats` times and returns the seconds of
-            each run. It raises Impossible for a candidate that cannot run. If it raises UserError,
-            for example because a region is refused, the candidate also counts as impossible.
+            each run. It raises Impossible for a candidate that cannot run. UserError, for example
+            because a region is refused, has the same effect as Impossible.
         group: The devices that hold the region.
         shape: The region's shape.
         dtype: The region's dtype.

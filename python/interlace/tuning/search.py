@@ -164,7 +164,7 @@ def tune(
 
     Args:
         measure: A function of (candidate, repeats) that returns `repeats` times in seconds. It
-            raises Impossible for a candidate that cannot run. A UserError counts as impossible too.
+            raises Impossible for a candidate that cannot run. UserError has the same effect.
         space: The result of `tune_space`, or {mechanism: {parameter: values}}. `bulk-copy` and
             `split` are the controls: one of them is picked unless another candidate is faster.
         repeats: The number of samples of a finalist in each round.

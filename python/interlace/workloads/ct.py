@@ -275,7 +275,9 @@ class Reconstruction(NamedTuple):
     """The result of `reconstruct`."""
 
     image: NDArray[np.float64]  # size by size pixels
-    cost: float  # sum over all rays of w (y - a . x)^2, for each subset before its last step
+    # The sum of w (y - a . x)^2 over all rays. For each ray, x is the image just before the last
+    # update by the ray's subset.
+    cost: float
 
 
 def least_detectors(size: int) -> int:
