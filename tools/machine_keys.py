@@ -246,8 +246,8 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
                 )
     lines += ["", "### Keys that go together", ""]
     lines += textwrap.wrap(
-        "Sizes are compared in bytes, whatever the units of the keys. A rule with a key that a "
-        "file leaves out does not apply.",
+        "The rules compare sizes in bytes, even if the keys have other units. If a file leaves out "
+        "a key of a rule, this rule does not apply.",
         WIDTH,
     )
     lines += ["", "| key | rule | why |", "|---|---|---|"]

@@ -107,7 +107,7 @@ def load_command(
 
     Each loader runs in a process of its own, and the loaders take turns. The bytes of the first
     load of each loader are verified. If a loader takes three times as long as the fastest loader,
-    it is measured only once more.
+    the command repeats its load only once.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     request = Request(

@@ -60,9 +60,9 @@ def run_command(
     that it passed to the driver, and the estimated time saved. The exit code is the program's. Four
     variables control the library; their defaults are in parentheses. INTERLACE_PRELOAD_THRESHOLD
     (2M) is the smallest copy or batch that is taken over. The engine starts after
-    INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START (background; or wait,
-    never) says whether copies wait for the start. INTERLACE_PRELOAD_BLOCKS (auto) bounds the
-    multiprocessors that a batch of blocks takes.
+    INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START (background) says
+    whether copies wait for the start; its other values are wait and never. INTERLACE_PRELOAD_BLOCKS
+    (auto) limits the number of multiprocessors that a batch of blocks uses.
     """
     check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)

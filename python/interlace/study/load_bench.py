@@ -49,8 +49,8 @@ TMPFS = Path("/dev/shm")
 # A loader is ended if it takes longer than ANSWER_S seconds and is slower than LEAST_BYTES_PER_S.
 ANSWER_S, LEAST_BYTES_PER_S = 20, 5e8
 AFTER_LIMIT_S = 5  # a loader is ended when it exceeds its time limit by this many seconds
-# A loader that takes this many times as long as the fastest loader is measured only once more, at
-# the end.
+# If a loader takes this many times as long as the fastest loader, it has only one more measurement,
+# at the end.
 SLOW = 3
 
 

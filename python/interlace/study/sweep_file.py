@@ -144,7 +144,7 @@ class SweepFile:
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[SweepFile]:
-    """Open a file of runs, or create it. Raise UserError if both are impossible."""
+    """Open a file of runs, or create the file. Raise UserError if neither is possible."""
     new = not path.exists()
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
