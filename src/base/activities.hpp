@@ -25,7 +25,7 @@ std::string duration_text(double seconds);
 //
 // A thread waits at a socket that only the process's user can open. The thread starts with the
 // first activity and ends with the last activity. The thread costs nothing while nobody asks. A
-// process that cannot have a socket works all the same, but `interlace ps` does not show it.
+// process that cannot have a socket still works, but `interlace ps` does not show it.
 class shown_activity {
  public:
   // `describe` returns the activity. The thread calls it for each answer. An exception from

@@ -14,7 +14,7 @@ constexpr std::array<std::pair<int, const char*>, 2> first_drivers{
 
 constexpr const char* simulation_works = "simulated machines need none";
 constexpr const char* copies_work =
-    "copies, load, save, interlace run and simulated machines work all the same";
+    "copies, load, save, interlace run and simulated machines still work";
 
 std::string needed(int version) {
   std::string text = "CUDA " + cuda_text(version);
@@ -72,7 +72,7 @@ std::string why_driver_too_old_for_kernels(int has, int runtime) {
 std::string why_driver_too_old_for_reductions(int has, int made_by) {
   const int needs = driver_for_runtime(made_by);
   if (has >= needs) return {};
-  return too_old(has, "all-reduces need", needs, "copies and other collectives work all the same");
+  return too_old(has, "all-reduces need", needs, "copies and other collectives still work");
 }
 
 std::string why_gpu_too_old(int ordinal, int has, int least) {

@@ -280,8 +280,9 @@ class reader::mover {
 
   const batch& batch_of(std::size_t number) const {
     if (number < batches_.size()) return batches_[number];
-    throw usage_error("there is no batch " + std::to_string(number) + "; there are " +
-                      std::to_string(batches_.size()));
+    throw usage_error("there is no batch " + std::to_string(number) + "; the reader has " +
+                      std::to_string(batches_.size()) +
+                      (batches_.size() == 1 ? " batch" : " batches") + ", numbered from 0");
   }
 
   bool stopped() const { return closed_ || error_; }

@@ -415,7 +415,7 @@ class planner {
     const double fill = fill_s(way, costs_, 1);
     if (fill >= made.predicted_s)
       return "its first bytes would arrive after " + microseconds(fill) +
-             ", after the end of the message";
+             "; without it, the transfer ends after " + microseconds(made.predicted_s);
     if (blank_.messages.size() == 1) {
       bool too_many = false;
       if (const auto with = time_with(made, at, too_many))

@@ -402,10 +402,10 @@ struct als_problem {
       throw usage_error("the ratings sorted by users differ from those sorted by items");
     }
     if (method != "als" && method != "sgd") {
-      throw usage_error("unknown method '" + method + "'; there are als and sgd");
+      throw usage_error("unknown method '" + method + "'; give 'als' or 'sgd'");
     }
     if (kernel != "warp-per-row" && kernel != "lane-per-row") {
-      throw usage_error("unknown kernel '" + kernel + "'; there are warp-per-row and lane-per-row");
+      throw usage_error("unknown kernel '" + kernel + "'; give 'warp-per-row' or 'lane-per-row'");
     }
     const bool by_lane = kernel == "lane-per-row";
     if (by_lane && method != "sgd") {

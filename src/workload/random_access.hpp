@@ -146,7 +146,7 @@ struct random_access_problem {
       throw usage_error("a lane cannot make " + std::to_string(updates) + " updates in an epoch");
     }
     if (operation != "xor" && operation != "store") {
-      throw usage_error("unknown operation '" + operation + "'; there are xor and store");
+      throw usage_error("unknown operation '" + operation + "'; give 'xor' or 'store'");
     }
     return {entries, starts, static_cast<std::uint32_t>(updates), operation == "store"};
   }

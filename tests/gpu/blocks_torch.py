@@ -74,7 +74,7 @@ class Checks:
         self.say("and back", right, f"{rate:.1f} GB/s")
         for name, source, rows, part in (
             ("pageable memory", ordinary, [1, 2], "not page-locked"),
-            ("a row outside of the array", self.pool, [1, ROWS], f"has number {ROWS}"),
+            ("a row outside of the array", self.pool, [1, ROWS], f"source number {ROWS},"),
         ):
             try:
                 self.copy(self.cache, source, dst_rows=[0, 1], src_rows=rows)

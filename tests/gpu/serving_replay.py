@@ -64,7 +64,10 @@ Batch = Callable[[Any, Any, Any, int, int], None]  # to, from, sizes, order, str
 
 
 def driver_batch() -> Batch:
-    """Return cuMemcpyBatchAsync as vLLM finds it."""
+    """Return a function that calls cuMemcpyBatchAsync.
+
+    Like vLLM, this module gets the driver's function from cuGetProcAddress.
+    """
     from cuda.bindings import driver
 
     error, address, *_ = driver.cuGetProcAddress(b"cuMemcpyBatchAsync", 12080, 0)

@@ -462,9 +462,9 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
         (2, good[2][:-1], "ratings sorted by users differ from those sorted by items"),
         (6, good[6][:-1].copy(), "not one of the 69 users|do not match the users and items"),
         (7, good[7][:, :8].copy(), "do not match the users and items"),
-        (8, "svd", "unknown method 'svd'; there are als and sgd"),
+        (8, "svd", "unknown method 'svd'; give 'als' or 'sgd'"),
         (9, 0.0, "lambda must be above 0"),
-        (12, "runs", "unknown kernel 'runs'; there are warp-per-row and lane-per-row"),
+        (12, "runs", "unknown kernel 'runs'; give 'warp-per-row' or 'lane-per-row'"),
         (12, "lane-per-row", "lane-per-row is a kernel of method sgd"),
     ):
         given = [*good[:place], wrong, *good[place + 1 :]]

@@ -184,7 +184,7 @@ WRONG: list[tuple[list[str], str]] = [
     (
         ["study", "pagerank", "--rmat", "4"],
         "{no_cuda}; kernels on GPUs need CUDA; copies, load, save and "
-        "interlace run work all the same; name a machine to simulate with --machine: "
+        "interlace run still work; name a machine to simulate with --machine: "
         "{machines}",
     ),
 ]  # fmt: skip

@@ -98,7 +98,8 @@ def test_every_block_is_right(gpus: Path, settings: dict[str, str], ways: list[s
     found = run(gpus, [BLOCKS], **settings)
     assert found["ways"] == ways
     assert [text.split(";")[0] for text in found["refusals"]] == [
-        "the source of block 1 has number 64 and ends at byte 66560 of 65536",
+        "block 1 of a batch: with source number 64, the block ends at byte 66560, after the "
+        "source's extent of 65536 bytes",
         "block 1 of a batch has 1024 bytes, which reach past the last address",
         "a block of a batch lies in memory that is not page-locked",
     ]

@@ -181,7 +181,7 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, medium[:-1].copy(), runs), "do not belong to the same grid"),
         ((velocity, -medium, runs), "a value of the medium"),
         ((velocity, medium * np.float32(np.nan), runs), "a value of the medium"),
-        ((velocity, medium, "rows"), "unknown kernel 'rows'; there are runs and tiles"),
+        ((velocity, medium, "rows"), "unknown kernel 'rows'; give 'runs' or 'tiles'"),
     ):
         with pytest.raises(UserError, match=sentence):
             core.run_eqwp("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)

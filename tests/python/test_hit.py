@@ -213,7 +213,7 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
         ((velocity, -1.0, step, runs), "viscosity and step"),
         ((velocity, viscosity, 0.0, runs), "viscosity and step"),
         ((velocity, viscosity, np.nan, runs), "viscosity and step"),
-        ((velocity, viscosity, step, ""), "unknown kernel ''; there are runs and tiles"),
+        ((velocity, viscosity, step, ""), "unknown kernel ''; give 'runs' or 'tiles'"),
     ):
         with pytest.raises(UserError, match=sentence):
             core.run_hit("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)

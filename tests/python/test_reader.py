@@ -50,7 +50,7 @@ def test_batches_arrive_in_any_order(file: tuple[int, bytes]) -> None:
 
 def test_nothing_is_possible_after_the_end(file: tuple[int, bytes]) -> None:
     reader = made(file[0])
-    with pytest.raises(UserError, match="there is no batch 0; there are 0"):
+    with pytest.raises(UserError, match="there is no batch 0; the reader has 0 batches"):
         reader.wait(0)
     reader.close()
     reader.close()

@@ -491,8 +491,8 @@ def test_the_core_refuses_what_is_no_graph() -> None:
         ({"weights": np.ones(3, dtype=np.float32)}, "a weight for each edge"),
         ({"weights": -weights}, "weights must be at least 0"),
         ({"source": 2}, "there is no vertex 2"),
-        ({"kernel": "tiles"}, "unknown kernel 'tiles'; there are balanced, warp-per-row and push"),
-        ({"subscribe": "some"}, "unknown subscribers 'some'; there are all and needed"),
+        ({"kernel": "tiles"}, "unknown kernel 'tiles'; give 'balanced', 'warp-per-row' or 'push'"),
+        ({"subscribe": "some"}, "unknown choice of subscribers 'some'; give 'all' or 'needed'"),
     ):
         given: dict[str, Any] = {
             "offsets": offsets, "columns": columns, "weights": weights, "source": 0,

@@ -43,7 +43,7 @@ def load_cuda() -> Any:
         if importlib.util.find_spec("interlace._cuda") is None:
             raise UserError(
                 f"{built_without_cuda(built())}; kernels on GPUs need CUDA; copies, load, save and "
-                "interlace run work all the same"
+                "interlace run still work"
             ) from None
         raise UserError(
             f"the part of Interlace for kernels on GPUs cannot be loaded ({error})"

@@ -306,8 +306,9 @@ std::string shared_region::describe(const wait_failure& late, bool expired) cons
 std::string shared_region::calls() const {
   std::string lines;
   for (const std::uint32_t d : group_->local_devices()) {
-    lines += label_ + ": device " + std::to_string(d) + " has begun " +
-             std::to_string(calls_[d].begun.load()) + " epochs and exchanged " +
+    const auto begun = calls_[d].begun.load();
+    lines += label_ + ": device " + std::to_string(d) + " has begun " + std::to_string(begun) +
+             (begun == 1 ? " epoch" : " epochs") + " and exchanged " +
              std::to_string(calls_[d].exchanged.load()) + "; its last call was " +
              duration_text(seconds_now() - calls_[d].last.load()) + " ago\n";
   }

@@ -115,9 +115,10 @@ void check_extents(const block_batch& batch, const plan::block_list& list,
     const auto check_side = [&](const blocks_side& side, std::uint64_t number, const char* name) {
       const std::uint64_t begin = number * side.stride;
       if (bytes != 0 && side.extent != 0 && begin + bytes > side.extent)
-        throw usage_error("the " + std::string(name) + " of block " + std::to_string(at) +
-                          " has number " + std::to_string(number) + " and ends at byte " +
-                          std::to_string(begin + bytes) + " of " + std::to_string(side.extent));
+        throw usage_error("block " + std::to_string(at) + " of a batch: with " + name + " number " +
+                          std::to_string(number) + ", the block ends at byte " +
+                          std::to_string(begin + bytes) + ", after the " + name + "'s extent of " +
+                          std::to_string(side.extent) + " bytes");
     };
     check_side(batch.dst, to_at, "destination");
     check_side(batch.src, from_at, "source");

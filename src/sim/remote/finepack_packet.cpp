@@ -19,14 +19,14 @@ std::string number(std::uint64_t n) { return std::to_string(n); }
 
 void check_format(const finepack_format& f) {
   if (f.subheader_bytes < 2 || f.subheader_bytes > 6) {
-    refuse("sub-headers of " + number(f.subheader_bytes) + " bytes; they have 2 to 6");
+    refuse("sub-headers of " + number(f.subheader_bytes) + " bytes; give a size from 2 to 6 bytes");
   }
 }
 
 void check_store(std::uint64_t base, const finepack_store& s, const finepack_format& f) {
   if (s.bytes == 0 || s.bytes > most_store_bytes) {
-    refuse("a store of " + number(s.bytes) + " bytes; a sub-header can say 1 to " +
-           number(most_store_bytes));
+    refuse("a store of " + number(s.bytes) + " bytes; give a size from 1 to " +
+           number(most_store_bytes) + " bytes");
   }
   if (s.offset >= f.window_bytes() || s.bytes > f.window_bytes() - s.offset) {
     refuse("a store of " + number(s.bytes) + " bytes at offset " + number(s.offset) +

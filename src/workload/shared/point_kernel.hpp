@@ -17,7 +17,7 @@ enum class point_kernel : std::uint8_t {
 inline point_kernel parse_point_kernel(const std::string& name) {
   if (name == "runs") return point_kernel::runs;
   if (name == "tiles") return point_kernel::tiles;
-  throw usage_error("unknown kernel '" + name + "'; there are runs and tiles");
+  throw usage_error("unknown kernel '" + name + "'; give 'runs' or 'tiles'");
 }
 
 }  // namespace interlace::workload

@@ -63,7 +63,7 @@ inline kernel::region_options sent_to_readers(kernel::region_options options,
 // all devices ("all"). Throws usage_error for any other word.
 inline bool parse_subscribers(const std::string& subscribe) {
   if (subscribe == "all" || subscribe == "needed") return subscribe == "needed";
-  throw usage_error("unknown subscribers '" + subscribe + "'; there are all and needed");
+  throw usage_error("unknown choice of subscribers '" + subscribe + "'; give 'all' or 'needed'");
 }
 
 }  // namespace interlace::workload

@@ -20,7 +20,7 @@ inline row_kernel parse_row_kernel(const std::string& name) {
   if (name == "balanced") return row_kernel::balanced;
   if (name == "warp-per-row") return row_kernel::warp_per_row;
   if (name == "push") return row_kernel::push;
-  throw usage_error("unknown kernel '" + name + "'; there are balanced, warp-per-row and push");
+  throw usage_error("unknown kernel '" + name + "'; give 'balanced', 'warp-per-row' or 'push'");
 }
 
 }  // namespace interlace::workload

@@ -27,14 +27,14 @@ TEST(driver_needs, a_runtime_needs_a_driver_of_its_major_version) {
   EXPECT_EQ(why_driver_too_old_for_kernels(14000, 13020), "");
   EXPECT_EQ(why_driver_too_old_for_kernels(12080, 13020),
             "the NVIDIA driver is for CUDA 12.8, and kernels need a driver for CUDA 13.0 (580) or "
-            "later; copies, load, save, interlace run and simulated machines work all the same");
+            "later; copies, load, save, interlace run and simulated machines still work");
   EXPECT_EQ(why_driver_too_old_for_kernels(12000, 14000),
             "the NVIDIA driver is for CUDA 12.0, and kernels need a driver for CUDA 14.0 or later; "
             "simulated machines need none");
   EXPECT_EQ(why_driver_too_old_for_reductions(13000, 13010), "");
   EXPECT_EQ(why_driver_too_old_for_reductions(12020, 13010),
             "the NVIDIA driver is for CUDA 12.2, and all-reduces need a driver for CUDA 13.0 (580) "
-            "or later; copies and other collectives work all the same");
+            "or later; copies and other collectives still work");
 }
 
 TEST(driver_needs, say_which_capability_is_missing) {
@@ -42,7 +42,7 @@ TEST(driver_needs, say_which_capability_is_missing) {
   EXPECT_EQ(why_gpu_too_old(0, 103, 90), "");
   EXPECT_EQ(why_gpu_too_old(1, 86, 90),
             "GPU 1 has compute capability 8.6, and kernels need 9.0 or later; copies, load, save, "
-            "interlace run and simulated machines work all the same");
+            "interlace run and simulated machines still work");
   EXPECT_EQ(why_gpu_too_old(2, 90, 100).substr(0, 76),
             "GPU 2 has compute capability 9.0, and kernels need 10.0 or later; copies, lo");
 }

@@ -503,7 +503,8 @@ TEST(reader, keeps_its_first_error) {
     EXPECT_EQ(error_of<usage_error>([&] { reading.wait(batch); }),
               "a.safetensors was truncated while it was read: it ends at byte 100000");
   }
-  EXPECT_EQ(error_of<usage_error>([&] { reading.wait(1); }), "there is no batch 1; there are 1");
+  EXPECT_EQ(error_of<usage_error>([&] { reading.wait(1); }),
+            "there is no batch 1; the reader has 1 batch, numbered from 0");
   EXPECT_EQ(error_of<usage_error>([&] { reading.add({}); }),
             "a.safetensors was truncated while it was read: it ends at byte 100000");
 }

@@ -434,7 +434,7 @@ TEST(all_reduce, says_what_it_lacks) {
             "with its architecture in CMAKE_CUDA_ARCHITECTURES"},
         std::pair{12020,
                   "device: the NVIDIA driver is for CUDA 12.2, and all-reduces need a driver for "
-                  "CUDA 13.0 (580) or later; copies and other collectives work all the same"}}) {
+                  "CUDA 13.0 (580) or later; copies and other collectives still work"}}) {
     world in(mesh(2), options_of(copy_executor::streams), 1);
     in.driver.refuse_kernels(version);
     reduced<float> one(in, 2, 100, reduced_type::float32, reduce_by::sum, false, 1);

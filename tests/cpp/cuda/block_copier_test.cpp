@@ -533,7 +533,8 @@ TEST(block_copier, wrong_batches_are_refused_with_the_block_and_the_reason) {
       .bytes = 1024,
       .count = 3};
   EXPECT_EQ(refusal_of(copier, batch, stream),
-            "the source of block 1 has number 64 and ends at byte 66560 of 65536");
+            "block 1 of a batch: with source number 64, the block ends at byte 66560, after the "
+            "source's extent of 65536 bytes");
   batch.src.extent = 0;
   batch.src.stride = 1016;  // block 1 begins inside block 0
   EXPECT_EQ(refusal_of(copier, batch, stream),

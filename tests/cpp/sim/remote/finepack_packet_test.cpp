@@ -133,9 +133,9 @@ TEST(finepack_packet, what_has_no_encoding_is_refused) {
   EXPECT_EQ(with([](auto&) {}), "");
   EXPECT_EQ(with([](auto& p) { p.stores.clear(); }), start + "no stores");
   EXPECT_EQ(with([](auto& p) { p.stores[0].bytes = 0; }),
-            start + "a store of 0 bytes; a sub-header can say 1 to 1024");
+            start + "a store of 0 bytes; give a size from 1 to 1024 bytes");
   EXPECT_EQ(with([](auto& p) { p.stores[0].bytes = 1025; }),
-            start + "a store of 1025 bytes; a sub-header can say 1 to 1024");
+            start + "a store of 1025 bytes; give a size from 1 to 1024 bytes");
   EXPECT_EQ(
       with([](auto& p) { p.stores[0].offset = (1 << 30) - 3; }),
       start + "a store of 4 bytes at offset 1073741821 leaves the window of 1073741824 bytes");
@@ -148,7 +148,8 @@ TEST(finepack_packet, what_has_no_encoding_is_refused) {
   finepack_packet p;
   p.stores = {{0, 1}};
   p.data = {1};
-  EXPECT_EQ(refusal(p, {.subheader_bytes = 7}), start + "sub-headers of 7 bytes; they have 2 to 6");
+  EXPECT_EQ(refusal(p, {.subheader_bytes = 7}),
+            start + "sub-headers of 7 bytes; give a size from 2 to 6 bytes");
 }
 
 TEST(finepack_packet, malformed_bytes_are_refused) {
