@@ -85,7 +85,7 @@ void bind_updates(nb::module_& module) {
       "measure_updates", &measure_updates, nb::arg("table_bytes"), nb::arg("updates"),
       nb::arg("repeats"),
       "Runs HPCC's random updates of a table in GPU 0, by bins and by plain atomics. Returns "
-      "the seconds of each repeat, the sizes, and the seconds of each stage.");
+      "the seconds of each repeat, the sizes of bins and buffers, and the seconds of each stage.");
   module.def(
       "measure_host_updates", &measure_host_updates, nb::arg("table_bytes"), nb::arg("updates"),
       nb::arg("link_updates"), nb::arg("repeats"),

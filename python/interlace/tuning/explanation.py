@@ -55,7 +55,7 @@ def _verdict(profile: Profile) -> list[str]:
     if profile.search.control_unbeaten:
         return [
             text,
-            "It is a control: others have a lower median, but by no more than errors explain "
+            "It is a control. Other candidates have lower medians, but errors explain the gap "
             f"({_time(profile.search.error_s)}).",
         ]
     if control is None:
