@@ -79,9 +79,12 @@ PART = COPY / 4
 WINDOW = "lines of a window of addresses"  # the text in the bars of a queue
 
 
-def bursts(of: Callable[[float], list[Bar]]) -> list[Bar]:
-    """Return the bars of each flush of a queue."""
-    return [bar for time in steady(4, 4, KERNEL + 0.6) for bar in of(time)]
+def bursts(flush_at: Callable[[float], list[Bar]]) -> list[Bar]:
+    """Return the bars of all four flushes of a queue.
+
+    `flush_at` returns the bars of the flush that starts at the given time.
+    """
+    return [bar for time in steady(4, 4, KERNEL + 0.6) for bar in flush_at(time)]
 
 
 def queued(text: str, label: str, link: list[Bar]) -> Picture:
@@ -234,7 +237,7 @@ PICTURES = {
     ),
     "nvshmem": Picture(
         "Each GPU has its own process. After the kernel, the process puts its part into the "
-        "memory of each other GPU, with a separate stream for each of them.",
+        "memory of every other GPU, with a separate stream for each of them.",
         {
             "GPU": [kernel()],
             "put to 1": [Bar(LATER, LATER + COPY, "link", "put")],

@@ -72,7 +72,7 @@ struct counters_slot {
   std::array<std::array<tally, outcome_count>, direction_count> tallies{};
   std::atomic<std::uint64_t> batches{0};  // number of batches that were taken over
   std::array<char, 64> name{};            // name of the program
-  std::array<char, 512> note{};           // first message that the process reported, in UTF-8
+  std::array<char, 512> note{};           // first text that the process reported, in UTF-8
 };
 
 inline constexpr std::size_t slot_bytes = 4096;
@@ -180,8 +180,8 @@ std::uint64_t claim_call();
 // The number of this process's slot.
 std::uint32_t counters_slot_number();
 
-// Keeps the first message that the process reports, such as why the copy engine cannot start. Later
-// messages are dropped.
+// Keeps the first text that the process reports about the copy engine, such as why the engine
+// cannot start. Later texts are dropped.
 void counters_note(const char* sentence);
 
 }  // namespace interlace::preload
