@@ -14,7 +14,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from make_picture import FONT, THEMES
+from make_picture import THEMES, framed
 
 FOLDER = Path(__file__).resolve().parent
 RESULTS = FOLDER.parent / "bench" / "results"
@@ -102,12 +102,7 @@ def bars(
     else:
         text(left, y + 8, "GB/s", "faint")
     height = round(y + 22)
-    body = "\n  ".join(made)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" font-family="{FONT}" role="img">\n'
-        f"  <title>{description}</title>\n  {body}\n</svg>\n"
-    )
+    return framed(WIDTH, height, description, made)
 
 
 def size_of(size: int) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from make_picture import FONT, THEMES
+from make_picture import THEMES, framed
 
 FOLDER = Path(__file__).resolve().parent / "explanation/pictures"
 WIDTH, LEFT, TOP = 520, 104, 6
@@ -302,12 +302,7 @@ def svg(picture: Picture, theme: dict[str, str]) -> str:
             f'<line x1="{x:.1f}" y1="{TOP + ROW * above}" x2="{x:.1f}" '
             f'y2="{TOP + ROW * below + BAR}" stroke="{theme["text"]}" stroke-dasharray="3 3"/>'
         )
-    body = "\n  ".join(lines)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
-        f'width="{WIDTH}" height="{height}" font-family="{FONT}" font-size="14" role="img">\n'
-        f"  <title>{picture.text}</title>\n  {body}\n</svg>\n"
-    )
+    return framed(WIDTH, height, picture.text, lines, font_size=14)
 
 
 def made() -> dict[str, str]:

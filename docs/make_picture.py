@@ -9,6 +9,7 @@ and with transfers during the kernels. The lengths show the principle and were n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
@@ -41,6 +42,19 @@ THEMES = {
         "gain": "#4ac26b",
     },
 }
+
+
+def framed(
+    width: int, height: int, title: str, lines: Iterable[str], font_size: int | None = None
+) -> str:
+    """Return a file of SVG with these elements, in the font of all pictures."""
+    size = "" if font_size is None else f' font-size="{font_size}"'
+    body = "\n  ".join(lines)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'height="{height}" font-family="{FONT}"{size} role="img">\n'
+        f"  <title>{title}</title>\n  {body}\n</svg>\n"
+    )
 
 
 class Drawing:
@@ -84,12 +98,7 @@ class Drawing:
         )
 
     def svg(self, description: str) -> str:
-        body = "\n  ".join(self.lines)
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-            f'width="{WIDTH}" height="{HEIGHT}" font-family="{FONT}" role="img">\n'
-            f"  <title>{description}</title>\n  {body}\n</svg>\n"
-        )
+        return framed(WIDTH, HEIGHT, description, self.lines)
 
 
 def after_compute(drawing: Drawing, top: float) -> float:

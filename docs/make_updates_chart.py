@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from make_picture import FONT, THEMES
+from make_picture import THEMES, framed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/explanation/charts"
@@ -81,12 +81,8 @@ def draw(all_groups: list[Group], theme: dict[str, str]) -> str:
         f"{group.title}: " + ", ".join(f"{k} {v / 1e9:.1f}" for k, v in group.rates.items())
         for group in all_groups
     )
-    body = "\n  ".join(lines)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y:.0f}" width="{WIDTH}" '
-        f'height="{y:.0f}" font-family="{FONT}" role="img">\n'
-        f"  <title>Billions of updates per second. {words}</title>\n  {body}\n</svg>\n"
-    )
+    title = f"Billions of updates per second. {words}"
+    return framed(WIDTH, round(y), title, lines)
 
 
 def made() -> dict[Path, str]:

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from make_picture import FONT, THEMES
+from make_picture import THEMES, framed
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs/explanation/charts"
@@ -117,12 +117,8 @@ def draw(rows: list[Dots], theme: dict[str, str]) -> str:
     words = "; ".join(
         f"{row.workload}, {row.size}: {row.before:.2f} before, {row.now:.2f} now" for row in rows
     )
-    body = "\n  ".join(lines)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" '
-        f'height="{height}" font-family="{FONT}" role="img">\n'
-        f"  <title>Simulated time divided by measured time. {words}</title>\n  {body}\n</svg>\n"
-    )
+    title = f"Simulated time divided by measured time. {words}"
+    return framed(WIDTH, height, title, lines)
 
 
 def made() -> dict[Path, str]:

@@ -20,9 +20,7 @@ WORD = re.compile(r"\bbehind\b", re.IGNORECASE)
 # Uses of the word for places in space, and one use in a name of stored results. Each entry has a
 # file and, for each use, the words around it.
 IN_SPACE: dict[str, tuple[str, ...]] = {
-    "docs/explanation/mechanisms.md": ("stuck behind the wait",),  # a place in a queue
     "docs/explanation/planner.md": ("behind an NVSwitch",),
-    "docs/how-to/shared-gpu.md": ("everything behind it in the queue",),
     "docs/how-to/transfers.md": ("Behind an NVSwitch",),
     "docs/tutorials/first-study.md": ("hides behind the",),
     "python/interlace/study/calibration.py": ("copies behind waits",),

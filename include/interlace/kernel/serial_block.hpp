@@ -363,9 +363,10 @@ class accessor {
     const std::uint64_t first = view.boundaries[view.device];
     if (n < first || n >= view.boundaries[view.device + 1]) [[unlikely]] {
       throw model_error("a kernel of device " + std::to_string(view.device) + " reaches element " +
-                        std::to_string(n) + " of a partitioned array, of which the device owns " +
-                        std::to_string(first) + " to " +
-                        std::to_string(view.boundaries[view.device + 1]));
+                        std::to_string(n) +
+                        " of a partitioned array; the device owns the elements from " +
+                        std::to_string(first) + " (included) to " +
+                        std::to_string(view.boundaries[view.device + 1]) + " (excluded)");
     }
     return view.parts[view.device] + (n - first);
   }
