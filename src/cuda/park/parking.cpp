@@ -331,6 +331,10 @@ void parking::free(device_address address) {
     give_back(std::move(one.on_gpu));
     of->allocations.erase(found);
   }
+  if (of->allocations.empty()) {  // memory that was prepared for the pool is now free for others
+    const std::lock_guard lock_idle(idle_mutex_);
+    prepared_.erase(of->name);
+  }
   {
     const std::lock_guard all(mutex_);
     owners_.erase(address);

@@ -138,6 +138,19 @@ TEST(parking, memory_that_is_not_kept_goes_back_to_the_system) {
   EXPECT_EQ(w.parking.idle_host_bytes(), 0U);
 }
 
+TEST(parking, memory_prepared_for_a_pool_without_allocations_serves_the_next_pool) {
+  world w(14);
+  for (const char* name : {"first", "second"}) {
+    w.parking.make_pool(name);
+    const block one = w.allocate(name, 0, 50'000);
+    EXPECT_EQ(w.parking.prepare(name), name == std::string("first") ? 4 * slab_bytes : 0);
+    EXPECT_EQ(w.parking.idle_host_bytes(), 4 * slab_bytes);
+    w.parking.free(one.address);
+  }
+  w.parking.free_idle_host_memory();
+  w.expect_nothing_left();
+}
+
 TEST(parking, memory_is_made_without_rdma_where_that_is_refused) {
   world w(13);
   w.parking.make_pool("a");
