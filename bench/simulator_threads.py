@@ -91,7 +91,7 @@ def main() -> int:
     numbers = [int(word) for word in asked.threads.split(",")]
     chosen = asked.workloads.split(",") if asked.workloads else list(workloads())
     if not set(chosen) <= set(workloads()):
-        parser.error(f"--workloads: there are {', '.join(workloads())}")
+        parser.error(f"--workloads: give some of {', '.join(workloads())}")
     core, began = load_core(), time.perf_counter()
     machine = to_core(load_machine(MACHINE), core)
     rows: list[dict[str, Any]] = []

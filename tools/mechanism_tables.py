@@ -45,7 +45,9 @@ class WrongTable(Exception):  # noqa: N818 (an answer, not an error)
 def _check_keys(row: Table, known: set[str], needed: tuple[str, ...], where: str) -> None:
     for key in row:
         if key not in known:
-            raise WrongTable(f"{where}: unknown key {key!r}; there are {', '.join(sorted(known))}")
+            raise WrongTable(
+                f"{where}: unknown key {key!r}; the known keys are {', '.join(sorted(known))}"
+            )
     for key in needed:
         if key not in row:
             raise WrongTable(f"{where}: {key} is missing")

@@ -34,7 +34,7 @@ void read_start(start_mode& start, std::string& problem) {
     start = start_mode::never;
   else
     problem = "INTERLACE_PRELOAD_START='" + std::string(text) +
-              "' is not a way to start; there are background, wait and never";
+              "' is not a way to start; give background, wait or never";
 }
 
 void read_blocks(std::optional<unsigned>& blocks, std::string& problem) {

@@ -286,7 +286,7 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
     [
         (
             ["overlapp"],
-            "there is no command bench 'overlapp' (did you mean overlap?); there are blocks, "
+            "there is no command bench 'overlapp' (did you mean overlap?); give one of blocks, "
             "collective, copy, load, overlap, park, simulator, updates",
         ),
         (
@@ -338,7 +338,7 @@ def test_without_gpus(run: Run, cuda: FakeCuda) -> None:
     cuda.gpus = 0
     ran = run("bench", "overlap")
     assert ran.code == 2
-    assert ran.err == "interlace: there is no GPU here; bench measures real GPUs\n"
+    assert ran.err == "interlace: there is no GPU here; run bench on a computer with GPUs\n"
 
 
 @pytest.mark.usefixtures("core")
@@ -347,5 +347,5 @@ def test_without_cuda(run: Run) -> None:
     assert ran.code == 2
     assert ran.err == (
         f"interlace: {built_without_cuda(built())}; kernels on GPUs need CUDA; copies, load, save "
-        "and interlace run still work; bench measures real GPUs\n"
+        "and interlace run still work; run bench on a computer with GPUs\n"
     )

@@ -162,9 +162,12 @@ FLAT = np.arange(4, dtype=np.int64)
     [
         ({"pageable": "swap"}, "pageable is 'swap'; give 'refuse' or 'stage'"),
         ({"most_thread_blocks": -1}, "most_thread_blocks is -1; give 0 or more"),
-        ({"only": "staged"}, "there is no way 'staged'; there are kernel, driver-batch, copies"),
+        ({"only": "staged"}, "only is 'staged'; give one of kernel, driver-batch, copies"),
         ({"sizes": 4, "dst_rows": [1]}, "rows and sizes exclude each other"),
-        ({"dst_rows": [1, 2], "src_rows": [1]}, "the two sides have 1 and 2 blocks"),
+        (
+            {"dst_rows": [1, 2], "src_rows": [1]},
+            "the destination and the source have 1 and 2 blocks",
+        ),
         ({"dst_rows": np.zeros(2, np.float32)}, "the dst_rows are float32; give an array of int32"),
         ({"src": WIDE}, "a row of the destination has 64 bytes and a row of the source has 128"),
         (

@@ -50,43 +50,43 @@ def interlace(*words: str, **options: object) -> subprocess.CompletedProcess[str
 STUDY = ["study", "pagerank", "--data", "{graph}", "--machine", MACHINE]
 RMAT = ["study", "pagerank", "--machine", MACHINE]
 WRONG: list[tuple[list[str], str]] = [
-    (["studdy"], "there is no command 'studdy' (did you mean study?); there are {commands}"),
+    (["studdy"], "there is no command 'studdy' (did you mean study?); give one of {commands}"),
     (
         ["study"],
-        f"study needs the name of a workload; there are {', '.join(WORKLOADS)}",
+        f"study needs the name of a workload; give one of {', '.join(WORKLOADS)}",
     ),
     (
         ["study", "pgerank"],
         "there is no workload 'pgerank' (did you mean pagerank?); "
-        f"there are {', '.join(WORKLOADS)}",
+        f"give one of {', '.join(WORKLOADS)}",
     ),
     (
         [*STUDY, "--mechanisms", "bulk-copy,inlin"],
         "there is no mechanism 'inlin' (did you mean inline?); "
-        "there are bulk-copy, multi-path, split, inline, polling, device-launch, copy-engine, "
+        "give one of bulk-copy, multi-path, split, inline, polling, device-launch, copy-engine, "
         "proact-hardware, serial-copy, write-combining, finepack, config-packet, gps, packed, "
         "nccl, nvshmem, unified-memory, infinite-bandwidth, tuned",
     ),
     (
         ["study", "pagerank", "--data", "{graph}", "--machine", "4x-volta-nvlink"],
         "there is no machine '4x-volta-nvlink' (did you mean 4x-volta-nvlink2?); "
-        "there are {machines}, and the path of a .toml file works too",
+        "give one of {machines}, or the path of a .toml file",
     ),
     (
         [*STUDY, "--gpu", "2"],
-        "there is no option '--gpu' (did you mean --gpus?); there are "
+        "there is no option '--gpu' (did you mean --gpus?); give one of "
         f"{', '.join(map(option_of, options_of_all()))}, "
         "--machine, --gpus, --share-gpu, --mechanisms, --split, --chunks, --threads, --warmup, "
         "--repeats, --profile, --no-profile, --whole, --jobs, --json, --inside, --html, "
         "--timeline, --help",
     ),
     (["--verson"], "there is no option '--verson' (did you mean --version?); "
-                   "there are --version, --help"),
+                   "give one of --version, --help"),
     ([*STUDY, "--json"], "option '--json' requires an argument"),
     ([*STUDY, "more"], "got unexpected extra argument (more)"),
-    (["bench", "copie"], "there is no command bench 'copie' (did you mean copy?); there are "
+    (["bench", "copie"], "there is no command bench 'copie' (did you mean copy?); give one of "
                          "blocks, collective, copy, load, overlap, park, simulator, updates"),
-    (["trace", "x"], "there is no command trace 'x'; there are info, convert, replay, record"),
+    (["trace", "x"], "there is no command trace 'x'; give one of info, convert, replay, record"),
     # GPUs
     ([*STUDY, "--gpus", "0"], "--gpus '0': 0 GPUs cannot run anything; give at least 1"),
     ([*STUDY, "--gpus", "1,2,8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
@@ -177,8 +177,8 @@ WRONG: list[tuple[list[str], str]] = [
     ([*STUDY, "--jobs", "0"], "--jobs 0: give a number of at least 1"),
     (
         [*STUDY, "--warmup", "1"],
-        "--warmup is for real GPUs; a simulated run always takes the same time, so leave it out "
-        "with --machine",
+        "--warmup is for real GPUs; a simulated run always takes the same time, so leave out "
+        "either --warmup or --machine",
     ),
     # real GPUs
     (
@@ -306,10 +306,10 @@ def test_an_interrupt_that_typer_answers(run: Run, monkeypatch: pytest.MonkeyPat
 
 def test_names_are_suggested() -> None:
     assert str(unknown("fruit", "aple", ["apple", "pear"])) == (
-        "there is no fruit 'aple' (did you mean apple?); there are apple, pear"
+        "there is no fruit 'aple' (did you mean apple?); give one of apple, pear"
     )
     assert isinstance(unknown("fruit", "x", ["apple"]), UserError)
-    assert str(unknown("fruit", "x", ["apple"])) == "there is no fruit 'x'; there is apple"
+    assert str(unknown("fruit", "x", ["apple"])) == "there is no fruit 'x'; give apple"
 
 
 @pytest.mark.usefixtures("core")

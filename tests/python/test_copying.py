@@ -408,7 +408,7 @@ def test_pageable_memory_is_told_of_once(library: Library) -> None:
         warnings.simplefilter("error")
         copying.copy(Tensor(poison(), "cuda:0"), values())  # these values are page-locked
     into = poison()
-    with pytest.warns(RuntimeWarning, match="not page-locked takes a plain copy") as told:
+    with pytest.warns(RuntimeWarning, match="not page-locked is copied by a plain copy") as told:
         copying.copy(Tensor(into, "cuda:0"), pageable)
     assert told[0].filename == __file__
     assert into.tobytes() == pageable.tobytes()
@@ -499,7 +499,7 @@ def test_what_the_library_says(library: Library, code: int) -> None:
 
 def test_a_library_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(copying, "installed", lambda _: None)
-    with pytest.raises(UserError, match=r"has no libinterlace\.so, which copies"):
+    with pytest.raises(UserError, match=r"lacks libinterlace\.so, the library that copies"):
         copying.open_library.__wrapped__()
 
 

@@ -74,7 +74,7 @@ def test_the_command(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "cost needs a machine: a shipped one by name, or a .toml file"),
+        ((), "cost needs a machine; give the name of a shipped machine, or a .toml file"),
         (("dgx-2", "--gpus", "1"), "--gpus 1: give a number of at least 2"),
         (
             ("dgx-2", "--gpus", "17"),

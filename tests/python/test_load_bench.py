@@ -295,11 +295,11 @@ def test_pages_are_dropped_and_counted(tmp_path: Path) -> None:
         (["--slots", "8"], "--slots and --slot go together; give both options or neither"),
         (
             ["--cores", "99999"],
-            f"--cores 99999: this computer has {len(os.sched_getaffinity(0))} cores",
+            f"--cores 99999: give at most {len(os.sched_getaffinity(0))}, the number of cores here",
         ),
         (
             ["--place", "disk"],
-            "--place 'disk': there is no 'disk'; there are cache, tmpfs, cold",
+            "--place 'disk': there is no 'disk'; give some of cache, tmpfs, cold",
         ),
     ],
 )

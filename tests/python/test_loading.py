@@ -171,8 +171,8 @@ def test_damage_is_found(tmp_path: Path) -> None:
     load(file)
     text = refusal(load, file, verify=True)
     good = _core.crc32c(tensors["wide"].tobytes())
-    assert text.startswith(f"{file}: tensor 'wide' is damaged: its CRC-32C is ")
-    assert text.endswith(f"and {good:08x} was saved")
+    assert text.startswith(f"{file}: tensor 'wide' is damaged; the CRC-32C of its bytes is ")
+    assert text.endswith(f"but {good:08x} was saved")
     interlace.save(tensors, file)
     assert "has no checksums to verify" in refusal(load, file, verify=True)
     interlace.save(tensors | {"more": tensors["wide"]}, file)
@@ -251,7 +251,7 @@ def test_what_cannot_be_asked_for(tmp_path: Path) -> None:
         message = f"max_host_bytes={most!r}: give a number of at least 8192"
         assert refusal(load, file, max_host_bytes=most) == message
     for most in (-1, False, 2.5):
-        message = f"max_device_bytes={most!r}: give a number of bytes from 0"
+        message = f"max_device_bytes={most!r}: give 0 or more bytes"
         assert refusal(load, file, max_device_bytes=most) == message
     assert "exclude each other" in refusal(load, file, max_host_bytes=8192, ring=(2, 4096))
     assert "threads=0" in refusal(load, file, threads=0)
@@ -407,7 +407,9 @@ def test_files_that_cannot_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "cannot have the name 3" in refusal(save, {3: tensors["scalar"]}, file)
     assert "half a surrogate" in refusal(save, {"\ud800": tensors["scalar"]}, file)
     assert "is not a text" in refusal(save, tensors, file, metadata={"a": 1})
-    assert "metadata is a list; give texts by name" in refusal(save, tensors, file, metadata=[1])
+    assert "metadata is a list; give a mapping from names to texts" in refusal(
+        save, tensors, file, metadata=[1]
+    )
     key = {"interlace.crc32c": ""}
     assert "is reserved for checksums=True" in refusal(save, tensors, file, metadata=key)
     free = os.statvfs(tmp_path)

@@ -199,11 +199,11 @@ def test_a_path_comes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_unknown_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    there_are = f"there are {', '.join(SHIPPED)}, and the path of a .toml file works too"
+    give = f"give one of {', '.join(SHIPPED)}, or the path of a .toml file"
     for name, said in [
-        ("dgx2", f"there is no machine 'dgx2' (did you mean dgx-2?); {there_are}"),
-        ("", f"there is no machine ''; {there_are}"),
-        ("a\0b", f"there is no machine 'a\\x00b'; {there_are}"),
+        ("dgx2", f"there is no machine 'dgx2' (did you mean dgx-2?); {give}"),
+        ("", f"there is no machine ''; {give}"),
+        ("a\0b", f"there is no machine 'a\\x00b'; {give}"),
         ("no.toml", "no.toml: there is no such machine file"),
         ("no/such", "no/such: there is no such machine file"),
     ]:
@@ -276,7 +276,7 @@ width = 1
 bandwidth_GB_per_s = 25
 latency_ns = 1
 queue_KiB = 1"""
-ENDS = "there are gpu0, gpu1, gpu2, gpu3, plx0, plx1, host"
+ENDS = "give one of gpu0, gpu1, gpu2, gpu3, plx0, plx1, host"
 
 BAD: list[tuple[Edit, str]] = [
     (drop("format"), "format is missing; the first line of a machine is format = 1"),
@@ -381,7 +381,7 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (
         put('protocol = "nvlink2"', 'protocol = "nvlink3"'),
-        'link 1: protocol: "nvlink3" is not described; there are nvlink2, pcie3',
+        'link 1: protocol: "nvlink3" is not described; give one of nvlink2, pcie3',
     ),
     (
         put('ends = ["gpu0-1", "plx0"]', 'ends = ["gpu0-9", "plx0"]'),

@@ -224,7 +224,7 @@ ON = ("--machine", "beluga-4x-v100")
         (
             ("gpu0", "hots", "1M", *ON),
             "there is no memory 'hots' (did you mean host?); "
-            "there are gpu0, gpu1, gpu2, gpu3, host",
+            "give one of gpu0, gpu1, gpu2, gpu3, host",
         ),
         (
             (),  # this holds for every machine
@@ -254,7 +254,7 @@ ON = ("--machine", "beluga-4x-v100")
         (
             ("gpu0", "gpu1", "1M", "--paths", "direct,hots", *ON),
             "there is no path 'hots' (did you mean host?); "
-            "there are direct, gpu0, gpu1, gpu2, gpu3, host",
+            "give one of direct, gpu0, gpu1, gpu2, gpu3, host",
         ),
         (
             ("gpu0", "gpu1", "1M", "--paths", "gpu1", *ON),
@@ -271,7 +271,7 @@ ON = ("--machine", "beluga-4x-v100")
         (
             ("gpu0", "gpu1", "1M", "--dealing", "by-shar", *ON),
             "there is no dealing 'by-shar' (did you mean by-share?); "
-            "there are by-share, round-robin",
+            "give one of by-share, round-robin",
         ),
         (
             ("gpu0", "gpu1", "1M", "--traffic", "gpu1", *ON),

@@ -155,4 +155,4 @@ def test_mechanisms_that_do_not_fit_are_refused(
 def test_there_is_nothing_to_tune(run: Run) -> None:
     ran = run("tune", "random-access", *TINY, "--machine", MACHINE)
     assert ran.code == 2
-    assert "compare them with interlace study" in ran.err
+    assert "compare the mechanisms with the command interlace study" in ran.err

@@ -237,7 +237,7 @@ def test_memory_that_the_caller_brings() -> None:
         (Tensor((4,), 64, contiguous=False), Tensor((4,), 128), "the front is not contiguous"),
         (Tensor((4, 5), 64), exported((4, 5), (4, 16)), "the back is not contiguous"),
         (Tensor((4,), 64), Tensor((5,), 128), "must have one shape and one dtype"),
-        (Tensor((4,), 64), [Tensor((4,), 128)] * 2, "1 fronts and 2 backs for 1 devices"),
+        (Tensor((4,), 64), [Tensor((4,), 128)] * 2, "1 fronts and 2 backs are given for 1 devices"),
         (np.zeros(4), Tensor((4,), 128), "the front is a ndarray; give a tensor"),
     ],
 )

@@ -271,10 +271,13 @@ def test_a_failing_benchmark_ends_it(run: Run, core: Fake) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "reproduce needs the name of a paper; there are proact, finepack, multipath, dualopt"),
+        (
+            [],
+            "reproduce needs the name of a paper; give one of proact, finepack, multipath, dualopt",
+        ),
         (
             ["proct"],
-            "there is no paper 'proct' (did you mean proact?); there are proact, finepack, "
+            "there is no paper 'proct' (did you mean proact?); give one of proact, finepack, "
             "multipath, dualopt",
         ),
         (["proact", "--jobs", "0"], "--jobs 0: give a number of at least 1"),

@@ -210,7 +210,7 @@ def test_what_cannot_be_run(
         (
             "INTERLACE_PRELOAD_START",
             "soon",
-            "is not a way to start; there are background, wait and never",
+            "is not a way to start; give background, wait or never",
         ),
         ("INTERLACE_PRELOAD_BLOCKS", "all", "is not a number of multiprocessors; give 0 to 1024"),
         ("INTERLACE_PRELOAD_BLOCKS", "1025", "is not a number of multiprocessors; give 0 to 1024"),

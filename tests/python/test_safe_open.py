@@ -114,7 +114,7 @@ def test_what_cannot_be_asked_for(file: Path) -> None:
     with interlace.safe_open(file, "np") as f:
         assert refusal(f.get_tensor, "x") == f"{file} does not contain tensor 'x'"
         assert "out of bounds" in refusal(f.get_slice("wide").__getitem__, slice(0, 301))
-        assert 'needs framework="pt"' in refusal(f.prefetch)
+        assert 'give framework="pt"' in refusal(f.prefetch)
 
 
 def test_wrong_rows_of_a_plan_are_told_as_safetensors_tells_them() -> None:
@@ -231,7 +231,7 @@ def test_a_stream_waits_for_its_caller(file: Path, monkeypatch: pytest.MonkeyPat
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
     only = interlace.stream(file, framework="numpy", only=lambda name: name == "deep")
     assert list(dict(only)) == ["deep"]
-    assert refusal(interlace.stream, file, ahead=0) == "ahead=0: give a number of bytes from 1"
+    assert refusal(interlace.stream, file, ahead=0) == "ahead=0: give at least 1 byte"
 
 
 def held() -> tuple[int, int]:

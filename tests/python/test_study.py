@@ -698,14 +698,15 @@ def test_devices_share_a_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--share-gpu",), "--share-gpu needs the numbers of devices; name them with --gpus"),
+        (("--share-gpu",), "--share-gpu needs numbers of devices; give them with --gpus"),
         (
             ("--share-gpu", "--gpus", "17"),
             "--gpus 17: at most 16 devices can share GPUs; give fewer",
         ),
         (
             ("--share-gpu", "--gpus", "2", "--machine", MACHINE),
-            "--share-gpu is for real GPUs, and --machine simulates; leave one of them out",
+            "--share-gpu is for real GPUs, but --machine names a simulated machine; "
+            "leave one of the two options out",
         ),
         (
             ("--share-gpu", "--gpus", "2", "--mechanisms", NCCL),
@@ -1073,7 +1074,7 @@ def test_a_new_workload_is_a_class(run: Run, graph: Path, monkeypatch: pytest.Mo
     assert ran.code == 0
     assert ran.out.startswith("other, forty")
     ran = run("study", "others", "--machine", MACHINE)
-    assert "(did you mean other?); there are pagerank, jacobi, sssp, als, " in ran.err
+    assert "(did you mean other?); give one of pagerank, jacobi, sssp, als, " in ran.err
     assert ran.err.endswith("other\n")
 
 

@@ -413,7 +413,7 @@ AXES = "[axes]\nlink.nvlink2.bandwidth_GB_per_s = [25, 50]\n"
         ("[25, 50]", "[25, 0]", "bandwidth_GB_per_s = 0: link 1: bandwidth_GB_per_s is 0"),
         ("[25, 50]", '[25, "x"]', "must be a number, not a string"),
         ("bandwidth_GB_per_s", "bandwidth", "bandwidth is not a known key"),
-        ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; there are nvlink2, pcie3"),
+        ("link.nvlink2", "link.nvlink9", "there is no link nvlink9; give one of nvlink2, pcie3"),
         ("link.nvlink2.bandwidth_GB_per_s", "gpu.l9.ways", "there is no table gpu.l9"),
         ("link.nvlink2.bandwidth_GB_per_s", "title", "title is not a key of a machine"),
         (

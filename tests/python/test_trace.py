@@ -112,7 +112,7 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     source, out, facts = listed(tmp_path), tmp_path / "out.trace", tmp_path / "out.json"
     ran = run("trace", "convert", source, out, "--map", map_file, "--json", facts)
     assert ran.code == 0, ran.err
-    assert "million lines a minute" in ran.out
+    assert "million lines per minute" in ran.out
     trace = json.loads(facts.read_text())["trace"]
     assert (trace["kernels"], trace["blocks"], trace["host_copies"]) == (3, 12, 1)
     assert trace["accesses"] == 3 * 4 * 2 * 2
@@ -172,7 +172,7 @@ def test_a_recorded_run_again(run: Run, tmp_path: Path) -> None:
     for mechanism in (INLINE, BULK_COPY):
         ran = run("trace", "record", *words, "--mechanism", mechanism, "--output", out)
         assert ran.code == 0, ran.err
-        assert ran.out.rstrip().endswith("verified.")
+        assert ran.out.rstrip().endswith("The result is right.")
         direct = tmp_path / "study.json"
         ran = run("study", *words, "--mechanisms", mechanism, "--json", direct)
         assert ran.code == 0, ran.err
@@ -250,7 +250,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "is already a trace of Interlace" in error_of(run, "convert", out, trace)
     assert "--gpus is for traces of other tools" in error_of(run, "info", out, "--gpus", 1)
     assert "--machine is missing" in error_of(run, "replay", out)
-    assert "there are inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
+    assert "give one of inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
     assert "--output is missing" in error_of(run, "record", "jacobi", "-m", MACHINE)
     assert "mechanism that can be recorded 'polling'" in error_of(
         run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", POLLING

@@ -297,11 +297,12 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
                    "--machine")
             for name in (PROACT_HARDWARE, SERIAL_COPY)
         ),
-        (INFINITE_BANDWIDTH, "a bound cannot be picked; leave it out"),
+        (INFINITE_BANDWIDTH, "it moves no data, so leave it out"),
         *(
             (
                 name,
-                "it has no parameters to tune; leave it out, and compare it with interlace study",
+                "it has no parameters to tune; leave it out, and measure it with the command "
+                "interlace study",
             )
             for name in (NCCL, UNIFIED_MEMORY)
         ),
@@ -365,15 +366,15 @@ def test_what_ends_a_search_leaves_nothing(
 
 
 WRONG: list[tuple[list[str], str]] = [
-    (["tune"], "tune needs the name of a workload; there are pagerank, jacobi, sssp, als"),
-    (["tune", "pgerank"], "there is no workload 'pgerank' (did you mean pagerank?); there are "
+    (["tune"], "tune needs the name of a workload; give one of pagerank, jacobi, sssp, als"),
+    (["tune", "pgerank"], "there is no workload 'pgerank' (did you mean pagerank?); give one of "
                           "pagerank, jacobi, sssp, als"),
     (["--gpus", "1"], "--gpus 1: give a number of at least 2"),
     (["--gpus", "8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
     (["--mechanisms", INFINITE_BANDWIDTH],
-     "--mechanisms infinite-bandwidth: a bound cannot be picked; leave it out"),
+     "--mechanisms infinite-bandwidth: it moves no data, so leave it out"),
     (["--repeats", "2"], "--repeats is for real GPUs; a simulated run always takes the same time, "
-                         "so leave it out with --machine"),
+                         "so leave out either --repeats or --machine"),
     (["--out", "{folder}"], "--out {folder} is a directory; give the name of a file"),
     (["--explain", "{folder}/x"], "--explain prints a profile that exists; leave WORKLOAD out"),
     (["tune", "--explain", "{folder}/none"],

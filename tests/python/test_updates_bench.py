@@ -139,8 +139,8 @@ def test_a_failure_leaves_no_file(updates: FakeUpdates, run: Run, tmp_path: Path
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--tables", "3M"], "--tables '3M': give powers of two from 1M on"),
-        (["--tables", "512K"], "--tables '512K': give powers of two from 1M on"),
+        (["--tables", "3M"], "--tables '3M': give powers of two of at least 1M"),
+        (["--tables", "512K"], "--tables '512K': give powers of two of at least 1M"),
         (["--host-tables", "x"], "--host-tables 'x': "),
         (["--tables", "none", "--host-tables", "none"], "leave nothing to measure"),
         (["--updates", "0"], "--updates 0: give a number of at least 1"),

@@ -27,5 +27,5 @@ def unknown(kind: str, name: str, known: Sequence[str]) -> UserError:
 
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     hint = f" (did you mean {close[0]}?)" if close else ""
-    verb = "is" if len(known) == 1 else "are"
-    return UserError(f"there is no {kind} {name!r}{hint}; there {verb} {', '.join(known)}")
+    choice = "" if len(known) == 1 else "one of "
+    return UserError(f"there is no {kind} {name!r}{hint}; give {choice}{', '.join(known)}")

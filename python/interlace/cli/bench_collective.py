@@ -92,7 +92,7 @@ def collective_command(
     if json_file is not None:
         files.check_writable(json_file, "--json")
 
-    node = real_node(before, times, hint="bench measures real GPUs")
+    node = real_node(before, times, hint="run bench on a computer with GPUs")
     count = gpus_of(node, asked)
     with failure_ends():
         results = measure(node, count, named, wanted, sizes, before, times)

@@ -132,7 +132,7 @@ def copy_command(
     if json_file is not None:
         files.check_writable(json_file, "--json")
 
-    node = real_node(before, times, hint="bench measures real GPUs")
+    node = real_node(before, times, hint="run bench on a computer with GPUs")
     show: Callable[[], None]
     results: CopyResults | RelayResults
     with failure_ends():

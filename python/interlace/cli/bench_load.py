@@ -62,7 +62,7 @@ def load_command(
     places: Annotated[
         str | None,
         list_option(
-            "--place", f"Where the file is: {', '.join(PLACES)} (only on the disk)", PLACES[0]
+            "--place", f"Places of the file: {', '.join(PLACES)} (only on the disk).", PLACES[0]
         ),
     ] = None,
     methods: Annotated[
@@ -71,7 +71,7 @@ def load_command(
     ] = None,
     cores: Annotated[
         str | None,
-        list_option("--cores", "Also measure interlace with this number of cores.", "none"),
+        list_option("--cores", "Also measure interlace with these numbers of cores.", "none"),
     ] = None,
     threads: Annotated[
         str | None,
@@ -107,7 +107,7 @@ def load_command(
 
     Each loader runs in a process of its own, and the loaders take turns. The bytes of the first
     load of each loader are verified. If a loader takes three times as long as the fastest loader,
-    the command repeats its load only once.
+    the command repeats the slow loader's load only once.
     """
     most = size_between("--bytes", size, LEAST, MOST)
     request = Request(
@@ -158,7 +158,9 @@ def _among(option: str, text: str | None, known: tuple[str, ...]) -> tuple[str, 
     named = tuple(part.strip() for part in text.split(","))
     for one in named:
         if one not in known:
-            raise UserError(f"{option} {text!r}: there is no {one!r}; there are {', '.join(known)}")
+            raise UserError(
+                f"{option} {text!r}: there is no {one!r}; give some of {', '.join(known)}"
+            )
     return tuple(dict.fromkeys(named))
 
 
@@ -169,5 +171,5 @@ def _cores(text: str | None) -> tuple[int, ...]:
     most = allowed_cores()
     for count in counts:
         if count is not None and count > most:
-            raise UserError(f"--cores {text}: this computer has {most} cores")
+            raise UserError(f"--cores {text}: give at most {most}, the number of cores here")
     return tuple(count for count in counts if count is not None)

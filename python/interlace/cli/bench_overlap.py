@@ -43,7 +43,7 @@ def overlap_command(
         typer.Option(
             "--peers",
             metavar="LIST",
-            help="Numbers of receiving GPUs, such as 1,3.  [default: 1 and all others]",
+            help="Numbers of receiving GPUs, such as 1,3.  [default: 1, and all GPUs but one]",
         ),
     ] = None,
     size: Annotated[
@@ -96,7 +96,8 @@ def overlap_command(
 ) -> None:
     """Measure how much of a transfer each mechanism hides.
 
-    A kernel that takes as long as the transfer runs at the same time.
+    In each run, a kernel computes the data that the transfer sends. Without the transfer, the
+    kernel takes as long as the transfer takes without the kernel.
     """
     if mechanisms is not None:
         mechanism_names("--mechanisms", mechanisms, measured=True)
@@ -111,9 +112,8 @@ def overlap_command(
         bulk_agents=True,
         collectives=OWNER_COLLECTIVES,
     )
-    if (
-        chunks is not None
-    ):  # every requested configuration has a row; the row of a refused configuration has the reason
+    if chunks is not None:
+        # every requested configuration gets a row; if it is refused, the row has the reason
         tuning = replace(tuning, most_waits=None)
     asked = (
         whole("--epochs", epochs, 1) or DEFAULT_EPOCHS,
@@ -123,7 +123,7 @@ def overlap_command(
     if json_file is not None:
         files.check_writable(json_file, "--json")
 
-    node = real_node(*asked[1:], hint="bench measures real GPUs")
+    node = real_node(*asked[1:], hint="run bench on a computer with GPUs")
     left_out: Mapping[str, str] = {}
     if mechanisms is None:
         possible, left_out = node.default_mechanisms()

@@ -25,7 +25,11 @@ MOST_THREADS = 1024
 def simulator_command(
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Runs; the table shows the fastest.", DEFAULT_REPEATS),
+        count_option(
+            "--repeats",
+            "Runs of each workload. The table shows the fastest run.",
+            DEFAULT_REPEATS,
+        ),
     ] = None,
     threads: Annotated[
         str | None, count_option("--threads", "Threads of a simulation.", DEFAULT_THREADS)

@@ -28,7 +28,7 @@ def _sizes(option: str, text: str) -> list[int]:
     found = {byte_count(option, word) for word in text.split(",")}
     if not all(LEAST_TABLE <= one <= MOST_TABLE and one & (one - 1) == 0 for one in found):
         raise UserError(
-            f"{option} {text!r}: give powers of two from 1M on, such as 512M,8G, or none"
+            f"{option} {text!r}: give powers of two of at least 1M, such as 512M,8G, or none"
         )
     return sorted(found)
 
@@ -70,7 +70,7 @@ def updates_command(
     each = whole("--updates", updates, 1) or DEFAULT_UPDATES
     if json_file is not None:
         files.check_writable(json_file, "--json")
-    node = real_node(0, times, hint="bench measures real GPUs")
+    node = real_node(0, times, hint="run bench on a computer with GPUs")
     with failure_ends():
         results = measure(node, sizes, host_sizes, each, times)
     texts = {} if json_file is None else {json_file: partial(json_text, results)}

@@ -62,7 +62,8 @@ def calibrate_command(
 ) -> None:
     """Compare a simulated machine with measured rows, and print the errors by family.
 
-    The planner predicts the rows of host memory. The simulator runs the rows of kernels and copies.
+    The planner predicts the times of rows about host memory. The simulator predicts the times of
+    rows about kernels and copies.
     """
     described = load_machine(machine)
     if workloads:
@@ -76,7 +77,7 @@ def calibrate_command(
     given, reasons, failed = (
         measure_here(rows) if measured is None else (read_measured(measured, known), {}, False)
     )
-    if save_measured is not None:  # write the file before the simulations, because they take long
+    if save_measured is not None:  # write the file now, because the simulations take long
         files.write_all({save_measured: json_text(given)})
     missing = f"not in {measured}"
     with failure_ends():
@@ -110,7 +111,7 @@ def _workloads(
             given, reasons = workload_calibration.measure_here(jobs)
         else:
             given, reasons = workload_calibration.read_measured(measured), {}
-        # write the file before the simulations, because they take long
+        # write the file now, because the simulations take long
         if save_measured is not None:
             files.write_all({save_measured: json_text(given)})
         results = workload_calibration.compare(machine, given, reasons, jobs)

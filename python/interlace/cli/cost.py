@@ -40,7 +40,7 @@ def cost_command(
     The table compares this storage with the GPU's caches.
     """
     if machine is None:
-        raise UserError("cost needs a machine: a shipped one by name, or a .toml file")
+        raise UserError("cost needs a machine; give the name of a shipped machine, or a .toml file")
     asked = whole("--gpus", gpus, 2)
     if json_file is not None:
         check_writable(json_file, "--json")

@@ -1,6 +1,6 @@
 """`interlace doctor`: says which features work on this machine.
 
-A bug report begins with its output.
+A bug report begins with the output of this command.
 """
 
 from __future__ import annotations

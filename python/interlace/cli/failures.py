@@ -1,4 +1,4 @@
-"""Ends commands after failed runs, and prints their notes to standard error."""
+"""Ends a command after a failed run, and prints a command's notes to standard error."""
 
 from __future__ import annotations
 

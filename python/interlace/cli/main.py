@@ -74,7 +74,7 @@ COMMANDS = {
     "plan": Command(
         "interlace.cli.plan",
         "plan_command",
-        "Plan messages over all paths that help, and say why.",
+        "Plan messages over several paths, and explain the plan.",
     ),
     "run": Command(
         "interlace.cli.run",
@@ -153,7 +153,7 @@ def commands() -> dict[str, Command]:
 
 
 def _guarded(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Handle errors and help here, because typer would print them in its own way."""
+    """Return `function` as a command that leaves Ctrl-C and closed pipes to `run`, not to typer."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`interlace plan`: explains how a machine's paths would share messages."""
+"""`interlace plan`: explains over which paths of a machine messages would go."""
 
 from __future__ import annotations
 

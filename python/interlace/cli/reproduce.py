@@ -41,7 +41,7 @@ def reproduce_command(
     ends the command with exit code 1.
     """
     if paper is None:
-        raise UserError(f"reproduce needs the name of a paper; there are {', '.join(PAPERS)}")
+        raise UserError(f"reproduce needs the name of a paper; give one of {', '.join(PAPERS)}")
     if paper not in PAPERS:
         raise unknown("paper", paper, PAPERS)
     at_once = simulations_at_a_time(jobs)

@@ -32,7 +32,7 @@ def run_command(
     ],
     json_file: Annotated[
         Path | None,
-        json_option("the counts as JSON"),
+        json_option("the numbers of copies and bytes as JSON"),
     ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print only warnings at the end.")] = False,
     report: Annotated[
@@ -58,11 +58,12 @@ def run_command(
 
     At the end, a report on standard error lists the copies that Interlace took over, the copies
     that it passed to the driver, and the estimated time saved. The exit code is the program's. Four
-    variables control the library; their defaults are in parentheses. INTERLACE_PRELOAD_THRESHOLD
-    (2M) is the smallest copy or batch that is taken over. The engine starts after
-    INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START (background) says
-    whether copies wait for the start; its other values are wait and never. INTERLACE_PRELOAD_BLOCKS
-    (auto) limits the number of multiprocessors that a batch of blocks uses.
+    variables control the copies. Their defaults are in parentheses. INTERLACE_PRELOAD_THRESHOLD
+    (2M) is the size of the smallest copy or batch that Interlace takes over. Interlace's copy
+    engine starts after INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START
+    (background) says whether copies wait until the copy engine has started; the other values are
+    wait and never. INTERLACE_PRELOAD_BLOCKS (auto) limits the number of multiprocessors that a
+    batch of blocks uses.
     """
     check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)

@@ -87,7 +87,7 @@ def result_texts(
     html_file: Path | None,
     page: Callable[[Results], str],
 ) -> dict[Path, Callable[[], str]]:
-    """Return a function for the text of each file that the options ask for."""
+    """Return, for each file that the options name, the function that makes the file's text."""
     texts: dict[Path, Callable[[], str]] = {}
     if json_file is not None:
         texts[json_file] = partial(json_text, results)
@@ -99,7 +99,9 @@ def result_texts(
 def known_workload(command: str, name: str | None) -> str:
     """Return `name` if it is a workload. Raise UserError if it is missing or unknown."""
     if name is None:
-        raise UserError(f"{command} needs the name of a workload; there are {', '.join(WORKLOADS)}")
+        raise UserError(
+            f"{command} needs the name of a workload; give one of {', '.join(WORKLOADS)}"
+        )
     check_workload(name)
     return name
 
@@ -110,7 +112,7 @@ def refuse_measuring_options(given: Mapping[str, str | None]) -> None:
         if value is not None:
             raise UserError(
                 f"{option} is for real GPUs; a simulated run always takes the same time, so leave "
-                "it out with --machine"
+                f"out either {option} or --machine"
             )
 
 

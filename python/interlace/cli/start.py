@@ -5,7 +5,7 @@ handles Ctrl-C from the moment when Python has started. Before that moment, Pyth
 traceback. The module does not import `signal`: importing `signal` takes longer than loading this
 module, because `signal` imports `enum`.
 
-If packages that the command line needs are missing, `interlace doctor` still says which ones.
+If packages that the command line needs are missing, `interlace doctor` still names these packages.
 """
 
 from __future__ import annotations

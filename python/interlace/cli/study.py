@@ -57,7 +57,8 @@ def study_command(
             "--gpus",
             "-g",
             metavar="LIST",
-            help="Numbers of GPUs, such as 1,2,4; 1 is always added.  [default: 1,2,4,... and all]",
+            help="Numbers of GPUs, such as 2,4. The study always adds 1.  "
+            "[default: 1,2,4,... and all]",
         ),
     ] = None,
     share_gpu: Annotated[
@@ -86,7 +87,7 @@ def study_command(
         str | None,
         list_option(
             "--split",
-            f"Numbers of ranges to try for {SPLIT}; the row shows the fastest.",
+            f"Numbers of ranges to try for {SPLIT}. The row shows the fastest number.",
             "2,4,8,16,32; simulated 2,8,32",
         ),
     ] = None,
@@ -136,8 +137,8 @@ def study_command(
             "--whole",
             help=(
                 "Simulated: simulate every iteration. By default, an iteration that repeats "
-                "earlier iterations is computed but not simulated. Its time is taken from the two "
-                "iterations before it."
+                "earlier iterations is computed but not simulated. Its time is then taken from "
+                "the two preceding iterations."
             ),
         ),
     ] = False,
@@ -194,19 +195,20 @@ def study_command(
     at_once = simulations_at_a_time(jobs)
     if machine is None and show_inside:
         raise UserError(
-            "--inside is for simulated machines, because real GPUs do not show it; leave it out or "
-            "name a machine with --machine"
+            "--inside is for simulated machines, because real GPUs do not show their traffic; "
+            "leave --inside out, or name a machine with --machine"
         )
     if machine is None and whole_run:
         raise UserError(
-            "--whole is for simulated machines; leave it out or name a machine with --machine"
+            "--whole is for simulated machines; leave --whole out, or name a machine with --machine"
         )
     if share_gpu and machine is not None:
         raise UserError(
-            "--share-gpu is for real GPUs, and --machine simulates; leave one of them out"
+            "--share-gpu is for real GPUs, but --machine names a simulated machine; leave one of "
+            "the two options out"
         )
     if share_gpu and gpus is None:
-        raise UserError("--share-gpu needs the numbers of devices; name them with --gpus")
+        raise UserError("--share-gpu needs numbers of devices; give them with --gpus")
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
     asked_inputs = inputs_of(workload, given_inputs)
@@ -233,7 +235,7 @@ def study_command(
             sharing=asked_gpus[-1] if share_gpu else 0,
         )
     else:
-        # --inside shows only iterations that are simulated, so no iteration may be skipped
+        # --inside shows only simulated iterations, so all iterations must be simulated
         node = SimulatedNode(load_core(), machine, at_once, whole=whole_run or show_inside)
     with failure_ends():
         study, timelines = conduct(chosen, asked_inputs, node, request, at_once, warn)

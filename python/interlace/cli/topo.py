@@ -57,7 +57,7 @@ def topo_command(
         )
     check_outputs({"--save": save, "--header": header, "--json": json_file})
     described = None if machine is None else Path(machine)
-    # --save may overwrite the file from which the machine was read
+    # --save may name the file from which the machine was read
     check_outputs({"--header": header, "--json": json_file}, {"MACHINE": described})
     topology = discover() if machine is None else describe(machine)
     measured = measure_links() if measure else None

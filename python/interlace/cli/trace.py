@@ -67,7 +67,7 @@ ComponentOption = Annotated[
         "--component",
         metavar="NAME",
         help=(
-            "For mgpusim: only components whose names contain this text receive accesses.  "
+            "For mgpusim: read the accesses of components whose names contain this text.  "
             f"[default: {COMPONENT}]"
         ),
     ),
@@ -111,7 +111,7 @@ def info(
     if it["file_bytes"]:
         each = it["file_bytes"] / max(1, it["accesses"])
         foot.append(
-            f"{it['file_bytes']:,} bytes, {each:.1f} for each access; every check sum is right."
+            f"{it['file_bytes']:,} bytes, {each:.1f} bytes per access; all check sums are right."
         )
     _deliver(partial(print_summary, str(path), it, foot), {"trace": it}, json_file)
 
@@ -142,7 +142,7 @@ def convert(
     it["file_bytes"] = out.stat().st_size
     foot = [
         f"{out}: {it['file_bytes']:,} bytes of {lines:,} lines, "
-        f"{60e-6 * lines / seconds:.1f} million lines a minute."
+        f"{60e-6 * lines / seconds:.1f} million lines per minute."
     ]
     document = {"trace": it, "lines": lines, "seconds": seconds}
     _deliver(partial(print_summary, str(path), it, foot), document, json_file)
@@ -171,7 +171,7 @@ def replay(
     if machine is None:
         raise UserError("--machine is missing: name the machine to run the trace on")
     if mechanism not in REPLAYED:
-        raise unknown("mechanism for a replay", mechanism, REPLAYED)
+        raise unknown("replayable mechanism", mechanism, REPLAYED)
     files.check_outputs({"--json": json_file}, {"FILE": path, "--machine": Path(machine)})
     core = load_core()
     if not is_ours(core, path):
@@ -219,7 +219,7 @@ def record(
     if out is None:
         raise UserError("--output is missing: name the file to write")
     if mechanism not in RECORDED:
-        raise unknown("mechanism that can be recorded", mechanism, RECORDED)
+        raise unknown("recordable mechanism", mechanism, RECORDED)
     if split is not None and mechanism != SPLIT:
         raise UserError(f"--split is for the mechanism {SPLIT}, not {mechanism}; leave it out")
     ranges = whole("--split", split, RANGES.least) or RANGES.default
@@ -238,8 +238,8 @@ def record(
     print(
         f"{printable(str(out))}: {out.stat().st_size:,} bytes, "
         f"{found.accesses:,} accesses of lines, "
-        f"{found.remote_transactions:,} remote transactions, {1e6 * found.time_s:.4g} us; "
-        f"verified."
+        f"{found.remote_transactions:,} remote transactions, {1e6 * found.time_s:.4g} us of "
+        "simulated time. The result is right."
     )
 
 

@@ -1,6 +1,6 @@
 """`interlace tune`: finds a workload's fastest mechanism and parameters by measurement.
 
-The result is a profile, which later studies use automatically. Every run's result is verified.
+The command writes a profile, which later studies use automatically. Every run's result is verified.
 """
 
 from __future__ import annotations
@@ -154,14 +154,14 @@ def tune_command(
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms)
         if BOUND in named:
-            raise UserError(f"--mechanisms {BOUND}: a bound cannot be picked; leave it out")
+            raise UserError(f"--mechanisms {BOUND}: it moves no data, so leave it out")
         if machine is None:
             refuse_simulated("--mechanisms", named, bound=False)
         for name in named:
             if name not in (*TUNED, *TUNED_SIMULATED):
                 raise UserError(
-                    f"--mechanisms {name}: it has no parameters to tune; leave it out, and compare "
-                    "it with interlace study"
+                    f"--mechanisms {name}: it has no parameters to tune; leave it out, and measure "
+                    "it with the command interlace study"
                 )
         names = {*named, *CONTROLS}
     if gpus is not None:
@@ -179,8 +179,8 @@ def tune_command(
     asked = inputs_of(workload, given_inputs)
     if WORKLOADS[workload].updates_partitions(asked):
         raise UserError(
-            f"{workload} updates a partitioned array, and tune has nothing to try for such "
-            "mechanisms; compare them with interlace study"
+            f"{workload} updates a partitioned array, and mechanisms for such arrays have no "
+            "parameters to tune; compare the mechanisms with the command interlace study"
         )
     if out is not None:
         files.check_outputs({"--out": out}, asked.files())

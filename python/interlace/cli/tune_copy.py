@@ -66,7 +66,7 @@ def tune_copy_command(
     before = DEFAULT_WARMUP if (given := whole("--warmup", warmup, 1)) is None else given
     if out is not None:
         files.check_writable(out, "--out")
-    node = real_node(before, samples, hint="copies are tuned on real GPUs")
+    node = real_node(before, samples, hint="run tune copy on a computer with GPUs")
     if node.gpus < 2:
         raise UserError(f"tune copy needs at least 2 GPUs; {node.machine_name} has 1")
     machine = Machine.of(node)

@@ -62,8 +62,9 @@ class InterlaceReader(hf_storage.HuggingFaceStorageReader):
                 dtype = getattr(torch, tensor_memory.TORCH.get(entry.dtype, ""), None)
                 if dtype is None or types.setdefault(entry.name, dtype) != dtype:
                     raise UserError(
-                        f"{file.name}: tensor {entry.name!r} is {entry.dtype}: either this PyTorch "
-                        "lacks this dtype, or other parts of the tensor have another dtype"
+                        f"{file.name}: tensor {entry.name!r} cannot be read as {entry.dtype}; "
+                        "either this PyTorch lacks this dtype, or other parts of the tensor have "
+                        "another dtype"
                     )
                 chunk = metadata.ChunkStorageMetadata(offsets=offset, sizes=shape)
                 chunks.setdefault(entry.name, []).append(chunk)
@@ -142,8 +143,8 @@ def _write(path: Path, name: str, items: list[Any], planner: Any) -> list[Any]:
             )
         if fqn in tensors:
             raise UserError(
-                f"{path}: this rank has several parts of tensor {fqn!r}, and a file can have only "
-                "one"
+                f"{path}: this rank has several parts of tensor {fqn!r}, but a file can have only "
+                "one part of a tensor"
             )
         tensor = planner.resolve_data(item).detach().contiguous()
         tensors[fqn] = tensor

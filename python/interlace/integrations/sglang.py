@@ -21,7 +21,7 @@ READERS = (
 
 
 def register() -> None:
-    """Make SGLang read with Interlace if SGLANG_PLUGINS names it."""
+    """Make SGLang read with Interlace if SGLANG_PLUGINS contains "interlace"."""
     if NAME not in (name.strip() for name in os.environ.get("SGLANG_PLUGINS", "").split(",")):
         return
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType

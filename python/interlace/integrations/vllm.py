@@ -20,7 +20,8 @@ def register() -> None:
     from vllm.model_executor.model_loader import register_model_loader
 
     register_model_loader(LOAD_FORMAT)(_loader())
-    with suppress(ImportError, ValueError):  # an old vLLM has no such factory; a second call fails
+    # ImportError: this vLLM is too old and has no such factory. ValueError: this is a second call.
+    with suppress(ImportError, ValueError):
         from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
 
         SleepModeBackendFactory.register_backend(

@@ -28,9 +28,9 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-def there_are(names: Sequence[str]) -> str:
-    """Return the list of existing names, for an error about a name that does not exist."""
-    return f"there are {', '.join(names)}" if names else "there is none"
+def give_one_of(names: Sequence[str]) -> str:
+    """Return the end of the error about a name that does not exist: the names that exist."""
+    return f"give one of {', '.join(names)}" if names else "there is none"
 
 
 @cache

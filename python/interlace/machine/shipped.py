@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from interlace.base.errors import UserError
-from interlace.machine.problems import did_you_mean, there_are
+from interlace.machine.problems import did_you_mean, give_one_of
 
 
 def _folder() -> Path:
@@ -37,5 +37,5 @@ def find_machine(name_or_path: str) -> Path:
         raise UserError(f"{name_or_path}: there is no such machine file")
     raise UserError(
         f"there is no machine {name_or_path!r}{did_you_mean(name_or_path, names)}; "
-        f"{there_are(names)}, and the path of a .toml file works too"
+        f"{give_one_of(names)}, or the path of a .toml file"
     )

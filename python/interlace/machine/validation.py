@@ -13,7 +13,7 @@ from msgspec import UNSET
 from interlace.base.errors import UserError
 from interlace.machine.devices import device_names, gpu_names, group, pairs, reachable
 from interlace.machine.keys import Rule
-from interlace.machine.problems import Problem, keys_of, number_text, problems_of, there_are
+from interlace.machine.problems import Problem, give_one_of, keys_of, number_text, problems_of
 from interlace.machine.schema import RULES, Link, Machine, Protocol
 
 MAX_SWITCHES = 64
@@ -204,14 +204,14 @@ def _problems_of_links(machine: Machine) -> Iterator[Problem]:
         for end in link.ends:
             if not group(end, devices):
                 sound = False
-                yield Problem(f'{where}: ends: "{end}" does not exist; {there_are(devices)}')
+                yield Problem(f'{where}: ends: "{end}" does not exist; {give_one_of(devices)}')
         if link.ends[0] == link.ends[1] and len(group(link.ends[0], devices)) == 1:
             sound = False
             yield Problem(f'{where}: ends: both are "{link.ends[0]}"')
         if link.protocol not in machine.protocol:
             yield Problem(
                 f'{where}: protocol: "{link.protocol}" is not described; '
-                f"{there_are(sorted(machine.protocol))}"
+                f"{give_one_of(sorted(machine.protocol))}"
             )
     if not sound:
         return

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from interlace.base.errors import UserError
-from interlace.machine.problems import Problem, did_you_mean, there_are
+from interlace.machine.problems import Problem, did_you_mean, give_one_of
 from interlace.machine.schema import Machine
 from interlace.machine.validation import document_of, machine_of, problems_between
 
@@ -47,7 +47,7 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
         if not chosen:
             names = list(dict.fromkeys(str(one[name]) for one in document[table]))
             raise UserError(
-                f"{where}: {key}: there is no {table} {'.'.join(inner)}; {there_are(names)}"
+                f"{where}: {key}: there is no {table} {'.'.join(inner)}; {give_one_of(names)}"
             )
         return chosen, last
     at = document[table]

@@ -17,10 +17,10 @@ BATCH = 128 << 20  # the bytes of a batch; a larger tensor has a batch of its ow
 class Arrivals:
     """Hands out each wanted tensor once.
 
-    The object keeps the files open. The constructor, and with a bound also `next` and `take`,
-    allocate GPU memory in the stream that is current during the call.
+    The object keeps the files open. The constructor allocates GPU memory in the stream that is
+    current during the call. If there is a bound, `next` and `take` also allocate in this way.
 
-    A batch has one allocation on each device. The allocation lives as long as one of its tensors.
+    A batch has one allocation on each device. An allocation lives as long as any of its tensors.
     `ahead` bounds the memory of all batches, without the tensors that the caller holds. A single
     batch that is larger than `ahead` may exceed the bound. None means that there is no bound.
     """
@@ -80,7 +80,7 @@ class Arrivals:
         return sum(self._sizes[one.entry.name] for one in self._batches[number])
 
     def next(self) -> tuple[str, Any] | None:
-        """Return the tensor whose read began first, after the tensor has arrived.
+        """Wait until the tensor whose read began first has arrived, and return this tensor.
 
         Return None after the last tensor.
         """
@@ -93,7 +93,7 @@ class Arrivals:
         return name, self._hand_out(number, name)
 
     def take(self, name: str) -> Any:
-        """Return the tensor with this name, after the tensor has arrived."""
+        """Wait until the tensor with this name has arrived, and return this tensor."""
         self._check_open()
         if name in self._taken:
             raise UserError(f"tensor {name!r} was already delivered")

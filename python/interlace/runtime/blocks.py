@@ -138,16 +138,16 @@ def copy_blocks(
         src_rows: The row of `src` for each block, in the same form as `dst_rows`.
         sizes: The bytes of each block: a number, or an array of int64. Give `sizes` only with
             addresses.
-        stream: As for `copy`. None is the current stream of the GPU in the framework of the GPU's
-            array. With addresses, None is PyTorch's current stream if PyTorch is imported, and
-            otherwise the default stream.
-        most_thread_blocks: The largest number of thread blocks of the kernel. It bounds the
-            multiprocessors that the kernel takes. 0 means the smallest number that is as fast as
-            any larger number.
+        stream: As for `copy`. With arrays, None means the current stream of the GPU, in the
+            framework that made the array on the GPU. With addresses, None means PyTorch's current
+            stream if PyTorch is imported, and otherwise the default stream.
+        most_thread_blocks: The largest number of thread blocks of the kernel. This number limits
+            how many multiprocessors the kernel uses. 0 means the smallest number that is as fast
+            as any larger number.
         pageable: "refuse" raises UserError for host memory that is not page-locked. "stage" copies
             such memory through page-locked memory, and the call waits for the copies.
-        only: "kernel", "driver-batch" or "copies" makes the call take this way, for comparisons.
-            None means the fastest way.
+        only: The way that the call must take, for comparisons: "kernel", "driver-batch" or
+            "copies". None means the way with the shortest predicted time.
 
     Returns:
         The way that the call took: "kernel", "driver-batch", "copies" or "staged". For an empty
@@ -172,7 +172,7 @@ def copy_blocks(
     if most_thread_blocks < 0:
         raise UserError(f"most_thread_blocks is {most_thread_blocks}; give 0 or more")
     if only is not None and only not in WAYS[1:4]:
-        raise UserError(f"there is no way {only!r}; there are {', '.join(WAYS[1:4])}")
+        raise UserError(f"only is {only!r}; give one of {', '.join(WAYS[1:4])}")
     # these are the last members of _Blocks
     how = most_thread_blocks, pageable == "stage", 0 if only is None else WAYS.index(only)
     if sizes is not None:
@@ -195,7 +195,10 @@ def copy_blocks(
     lists = [one for one in rows if one is not None]
     blocks = {one.length for one in lists} or set(counts)
     if len(blocks) > 1:
-        raise UserError(f"the two sides have {' and '.join(map(str, sorted(blocks)))} blocks")
+        numbers = " and ".join(map(str, sorted(blocks)))
+        raise UserError(
+            f"the destination and the source have {numbers} blocks; give equal numbers of blocks"
+        )
     count = blocks.pop()
     on_gpu = {one.gpu is not None for one in lists}
     if len(on_gpu) > 1:
@@ -245,7 +248,7 @@ def _refuse_lists(to: _Numbers, source: _Numbers, size: _Numbers | None) -> None
         if one.length != to.length:
             raise UserError(
                 f"the lists of a batch have {min(to.length, one.length)} and "
-                f"{max(to.length, one.length)} numbers; give one of each for a block"
+                f"{max(to.length, one.length)} numbers; give lists of one length"
             )
 
 

@@ -24,11 +24,11 @@ Paths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 class _Opened:
     """A file that is closed when its last reference goes away.
 
-    Therefore Ctrl-C leaves no open file, whenever it comes.
+    Therefore Ctrl-C never leaves a file open.
     """
 
     def __init__(self, path: Path) -> None:
-        # without the flags OPEN, opening a pipe that nobody writes to would wait
+        # without the flags OPEN, `open` would wait at a pipe to which nobody writes
         self.file = open(  # noqa: SIM115
             path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | OPEN)
         )
@@ -133,7 +133,8 @@ def _open(path: Path) -> File:
         prefix = _pread(descriptor, safetensors_header.PREFIX, 0)
         length = safetensors_header.header_bytes_of(str(path), prefix, status.st_size)
         text = _pread(descriptor, length, safetensors_header.PREFIX)
-        # The kernel then reads further ahead, which helps when several threads read one file.
+        # With this advice, the kernel reads further ahead. This helps if several threads read one
+        # file.
         with suppress(OSError):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
     except OSError as error:
@@ -162,7 +163,7 @@ def _check_names(files: list[File]) -> None:
     names = [file.name for file in files]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{twice} is given twice")
+        raise UserError(f"{twice} is given twice; give each file once")
 
 
 def _check_index(index: _Index, files: list[File]) -> None:

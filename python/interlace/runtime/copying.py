@@ -2,7 +2,7 @@
 
     interlace.copy(on_gpu, pinned)  # in the current stream of on_gpu's framework
     interlace.copy(pinned, on_gpu, stream)
-    interlace.all_gather(outputs, inputs)  # lists: an array of each GPU
+    interlace.all_gather(outputs, inputs)  # lists with one array for each GPU
     interlace.all_to_all(outputs, inputs)
     interlace.all_reduce(outputs, inputs)
 
@@ -29,7 +29,8 @@ from interlace.base.installation import installed
 from interlace.runtime.regions import stream_number
 
 SHARED_OBJECT = "libinterlace.so"
-# the numbers of CUDA's default streams; the same number means another stream on each GPU
+# The numbers that stand for CUDA's default streams. Each number means a different stream on each
+# GPU.
 DEFAULT_STREAMS = (0, 1, 2)
 
 # Constants of interlace/copy.h.
@@ -64,8 +65,8 @@ def open_library() -> Any:
     file = installed(SHARED_OBJECT)
     if file is None:
         raise UserError(
-            f"this installation has no {SHARED_OBJECT}, which copies; install Interlace anew with "
-            "./quickstart"
+            f"this installation lacks {SHARED_OBJECT}, the library that copies; install Interlace "
+            "anew with ./quickstart"
         )
     try:
         library = ctypes.CDLL(str(file))
@@ -269,7 +270,7 @@ def array_of(array: Any, which: str) -> Array:
                 return array_of(module.from_dlpack(array), which)
         raise UserError(
             f"the {which} is a {type(array).__name__}, which only DLPack describes; import torch "
-            "or cupy, which can read it"
+            "or cupy, because these frameworks read DLPack"
         )
     try:
         view = memoryview(array)
@@ -308,7 +309,7 @@ def current_stream(array: Array) -> int:
 
 
 class _Event:
-    """A point in a stream: after all work that had been enqueued when the event was made."""
+    """A point in a stream, after all work that was enqueued before the event was made."""
 
     def __init__(self, library: Any, number: int, gpu: int) -> None:
         self._library = library
@@ -319,7 +320,7 @@ class _Event:
         self._library.interlace_event_destroy(self._event)
 
     def hold(self, number: int, gpu: int) -> None:
-        """Make all later work of the stream wait for the event."""
+        """Make all later work of the stream `number` on `gpu` wait for the event."""
         check(self._library, self._library.interlace_event_wait(self._event, gpu, number))
 
     def done(self) -> bool:
@@ -370,9 +371,9 @@ def _tell_of_pageable(array: Array) -> None:
         return
     _told = True
     warnings.warn(
-        "interlace.copy: host memory that is not page-locked takes a plain copy, and the call "
-        "waits for it; page-lock the memory with tensor.pin_memory() or cupyx.empty_pinned (this "
-        "warning comes only once)",
+        "interlace.copy: host memory that is not page-locked is copied by a plain copy, and the "
+        "call waits for this copy; page-lock the memory with tensor.pin_memory() or "
+        "cupyx.empty_pinned (this warning comes only once)",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -383,8 +384,9 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
 
     The call enqueues the copy and returns; the host does not wait. The copy runs after all earlier
     work of its stream and before all later work. Without `stream`, the stream is the current stream
-    of the array's framework. If the arrays are on two GPUs, the copy is ordered in this way with
-    the current streams of both GPUs. Autograd does not record the copy.
+    of the array's framework. If the arrays are on two GPUs, the copy runs after all earlier work of
+    both GPUs' current streams, and before all later work of both streams. Autograd does not record
+    the copy.
 
     A stream that is being captured receives the copy as nodes of its graph. The caller must keep
     both arrays alive as long as the graph. If there are two current streams, only the captured
@@ -398,7 +400,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         src: The source, with the same dtype and the same number of bytes as `dst`. Shapes may
             differ. A buffer without a dtype (bytearray, mmap) fits any dtype. Host memory should be
             page-locked (tensor.pin_memory(), cupyx.empty_pinned). If host memory is not
-            page-locked, the copy is a plain copy, and the call waits for it.
+            page-locked, the copy is a plain copy, and the call waits until this copy has ended.
         stream: A torch.cuda.Stream, a cupy.cuda.Stream, any object with `__cuda_stream__`, or the
             number of a cudaStream_t. The number of a default stream means the default stream of the
             destination's GPU, or of the source's GPU if the destination is in host memory. None is
@@ -427,8 +429,8 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
         )
     if to.bytes != source.bytes:
         raise UserError(
-            f"the destination has {to.bytes} bytes and the source has {source.bytes}; give arrays "
-            "of the same number"
+            f"the destination has {to.bytes} bytes and the source has {source.bytes} bytes; give "
+            "arrays with equal numbers of bytes"
         )
     number = None if stream is None else stream_number(stream)
     if to.gpu is None and source.gpu is None:
@@ -440,7 +442,8 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     library = _library()
     end = source if to.gpu is None else to
     assert end.gpu is not None
-    across = False  # whether the source's framework has another current stream than `dst`'s
+    # whether the current stream of the source's framework differs from that of the destination's
+    across = False
     if number is None:
         gpu, number = end.gpu, current_stream(end)
         if to.gpu is not None and source.gpu is not None:
@@ -496,7 +499,7 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
     for k, (output, source) in enumerate(zip(to, sent, strict=True)):
         for kind, array in (("output", output), ("input", source)):
             if array.gpu is None:
-                raise UserError(f"{kind} {k} is in the host's memory; {name} is between GPUs")
+                raise UserError(f"{kind} {k} is in the host's memory; {name} needs arrays on GPUs")
             if array.dtype != sent[0].dtype:
                 raise UserError(
                     f"{kind} {k} is {array.dtype} and input 0 {sent[0].dtype}; {name} converts "
@@ -507,7 +510,7 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
         if output.gpu != source.gpu:
             raise UserError(
                 f"output {k} is on GPU {output.gpu} and input {k} is on GPU {source.gpu}; put both "
-                "arrays of a GPU at the same place of their lists"
+                "arrays of a GPU at the same index of the two lists"
             )
         if source.gpu in first_on:
             raise UserError(
@@ -586,9 +589,10 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
         outputs: A list with a contiguous array on each GPU. Each output has `len(inputs)` times the
             bytes of an input.
         inputs: A list with a contiguous array on each GPU, in the order of `outputs`. All arrays
-            have one dtype, and all inputs have one size. An input may be the part of the output on
-            its GPU to which its bytes belong.
-        stream: As for `copy`. A default stream means that of the first output's GPU.
+            have one dtype, and all inputs have one size. An input may be a part of the output on
+            the same GPU, namely the part that receives the input's bytes.
+        stream: As for `copy`. The number of a default stream means the default stream of the first
+            output's GPU.
 
     Raises:
         UserError: The arrays do not fit each other or overlap, `stream` is not a stream, or there
@@ -608,8 +612,8 @@ def all_gather(outputs: Any, inputs: Any, stream: Any = None) -> None:
     for k, output in enumerate(to):
         if output.bytes != len(sent) * sent[0].bytes:
             raise UserError(
-                f"output {k} has {output.bytes} bytes; all_gather of {len(sent)} inputs of "
-                f"{sent[0].bytes} needs {len(sent) * sent[0].bytes}"
+                f"output {k} has {output.bytes} bytes, but {len(sent)} inputs of {sent[0].bytes} "
+                f"bytes need outputs of {len(sent) * sent[0].bytes} bytes"
             )
     _collect("all_gather", to, sent, (sent[0].bytes,), stream)
 
@@ -651,7 +655,8 @@ def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
     elements = sent[0].bytes // max(1, sent[0].width)
     if elements % len(sent) != 0:
         raise UserError(
-            f"inputs of {elements} elements cannot be cut into a block for each of {len(sent)} GPUs"
+            f"inputs of {elements} elements cannot be cut into a block for each of {len(sent)} "
+            f"GPUs; give a multiple of {len(sent)} elements"
         )
     _collect("all_to_all", to, sent, (sent[0].bytes // len(sent),), stream)
 
@@ -659,7 +664,7 @@ def all_to_all(outputs: Any, inputs: Any, stream: Any = None) -> None:
 def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -> None:
     """Combine the arrays of all GPUs element by element, and send the result to all GPUs.
 
-    Elements are combined in the order of the list. The results have the same bits on all GPUs and
+    Elements are combined in the order of the lists. The results have the same bits on all GPUs and
     in every run. Sums of 16-bit floats are added in float32 and rounded once. Integer sums wrap.
     The min or max of a number and a NaN is the number. Received parts wait in staging memory.
     INTERLACE_COPY_STAGING limits this memory. Ordering and capture are as in `all_gather`.
@@ -673,8 +678,8 @@ def all_reduce(outputs: Any, inputs: Any, op: str = "sum", stream: Any = None) -
         stream: As for `all_gather`.
 
     Raises:
-        UserError: The reasons are those of `all_gather`, or this installation was built without
-            nvcc.
+        UserError: The arrays or the stream are wrong, as in `all_gather`, or this installation was
+            built without nvcc.
         DeviceError: The driver failed.
 
     Example::

@@ -183,8 +183,10 @@ def settings_of(known: Mapping[str, Variable], environment: Mapping[str, str]) -
 
 
 def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str]) -> list[str]:
-    """Return a sentence for each variable that is set and unknown, but whose name resembles the
-    name of a variable of Interlace.
+    """Return a sentence for each variable that seems to be misspelt.
+
+    Such a variable is set and unknown, and has a name that resembles the name of a variable of
+    Interlace.
     """
     told = []
     for name in sorted(environment):

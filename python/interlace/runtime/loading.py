@@ -63,12 +63,13 @@ def load(
             as {"model.layers.0": "cuda:0", "model": "cuda:1", "": "cpu"}. The longest prefix that
             matches a tensor's name determines the tensor's device.
         framework: "torch" (the default if it is installed), "cupy" (GPUs only) or "numpy" (host
-            only). CuPy and NumPy have no BF16, F8 and F4.
-        threads: The number of reading threads. By default one thread for each core, at most 32.
+            only). CuPy and NumPy have no BF16, F8 or F4.
+        threads: The number of reading threads. The default is one thread for each core, but at
+            most 32 threads.
         pin_memory: Page-lock the tensors in host memory (only with torch).
         verify: Compare the bytes with the checksums that `save` wrote.
-        progress: A function of (bytes so far, bytes in all). The calling thread calls this function
-            from time to time.
+        progress: A function with two arguments: the bytes that have been moved so far, and the
+            bytes in all. The calling thread calls this function from time to time.
         ring: (slots, bytes of a slot): the number and the size of the slots of page-locked memory.
             The default suits the cores and the GPUs. The memory is kept for later calls.
         max_host_bytes: The largest number of bytes of page-locked memory that the call may use. It
@@ -77,9 +78,9 @@ def load(
             to the tensors: for their alignment, for the rounding of the framework's allocator, and
             for relayed copies. If fewer bytes than INTERLACE_COPY_STAGING are left for relayed
             copies, no copy is relayed.
-        direct: Read bytes that are not in the page cache without putting them there (only for
-            GPUs). A later load is then as slow as the first. If direct reads are impossible, the
-            call warns and uses the page cache.
+        direct: Read bytes that are not in the page cache directly from the disk, and do not put
+            them into the page cache (only for GPUs). A later load is then as slow as the first
+            load. If direct reads are impossible, the call warns and uses the page cache.
 
     Returns:
         A dictionary from names to tensors. The tensors of a device are views of allocations of
@@ -152,7 +153,10 @@ def _checksums(file: File) -> dict[str, str]:
         names = {entry.name for entry in file.header.tensors}
         if isinstance(found, dict) and set(found) == names:
             return found
-    raise UserError(f"{file.name}: {CHECKSUMS} in its metadata is not a checksum for each tensor")
+    raise UserError(
+        f"{file.name}: in its metadata, {CHECKSUMS} is not a checksum for each tensor; save the "
+        "file again"
+    )
 
 
 def _compare(files: list[File], wanted: list[dict[str, str]], found: dict[str, int]) -> None:
@@ -160,8 +164,8 @@ def _compare(files: list[File], wanted: list[dict[str, str]], found: dict[str, i
         for entry in file.header.tensors:
             if stated[entry.name] != f"{found[entry.name]:08x}":
                 raise UserError(
-                    f"{file.name}: tensor {entry.name!r} is damaged: its CRC-32C is "
-                    f"{found[entry.name]:08x}, and {stated[entry.name]} was saved"
+                    f"{file.name}: tensor {entry.name!r} is damaged; the CRC-32C of its bytes is "
+                    f"{found[entry.name]:08x}, but {stated[entry.name]} was saved"
                 )
 
 
@@ -261,12 +265,14 @@ def _pwrite(descriptor: int, data: bytes) -> None:
 
 def _metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
     if not isinstance(metadata or {}, Mapping):
-        raise UserError(f"metadata is a {type(metadata).__name__}; give texts by name")
+        raise UserError(
+            f"metadata is a {type(metadata).__name__}; give a mapping from names to texts"
+        )
     texts = dict(metadata or {})
     for key, text in texts.items():
         if not isinstance(key, str) or not isinstance(text, str):
             raise UserError(
-                f"metadata {key!r} is not a text, or its value is not; give texts by name"
+                f"metadata {key!r}: the name or the value is not a text; give texts for both"
             )
         _check_text("metadata", key)
         _check_text(f"metadata {key!r}", text)

@@ -182,7 +182,7 @@ def parkable(name: str, device: Device = "cuda", *, framework: str | None = None
     Args:
         name: The name of the pool.
         device: "cuda" (the current GPU) or a GPU such as "cuda:1". Tensors on other devices are
-            allocated as without this context.
+            allocated as they are outside of this context.
         framework: "torch" (the default if it is installed) or "cupy".
 
     Raises:
@@ -233,7 +233,7 @@ def _address(tensor: Any) -> int:
         return int(tensor.data_ptr())
     if hasattr(tensor, "__cuda_array_interface__"):
         return int(tensor.__cuda_array_interface__["data"][0])
-    raise UserError(f"a {type(tensor).__name__} is no tensor on a GPU")
+    raise UserError(f"a {type(tensor).__name__} is not a tensor on a GPU")
 
 
 def _pools(what: Any) -> list[str]:
@@ -292,7 +292,7 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
     """Page-lock the host memory of the next park in advance, while the program does other work.
 
     With this memory, the next `park` to the host is as fast as a later `park`. If `park` is called
-    before all memory is locked, it uses the locked memory and locks the rest itself. The host
+    before all memory is locked, `park` uses the locked memory and locks what is missing. The host
     memory stays allocated, as after a park with `keep_pool`. While memory is being locked, other
     calls of CUDA can take longer.
 
@@ -336,7 +336,7 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
     if wait:
         prepare()
     else:
-        # The interpreter waits for this thread before it ends, while the driver still works.
+        # Before the interpreter ends, it waits for this thread. The driver still works then.
         threading.Thread(target=in_background, name="interlace prepare_park").start()
 
 

@@ -76,8 +76,7 @@ def check_environment(environment: Mapping[str, str]) -> None:
             if value not in setting.words:
                 *first, last = setting.words
                 raise UserError(
-                    f"{name}={value!r} is not a way to start; "
-                    f"there are {', '.join(first)} and {last}"
+                    f"{name}={value!r} is not a way to start; give {', '.join(first)} or {last}"
                 )
         else:
             found = re.fullmatch(r"(\d{1,20})([KMG]?)", value, re.ASCII)

@@ -94,7 +94,8 @@ class _Signals:
 
 
 def find_program(name: str, environment: Mapping[str, str]) -> tuple[str | None, int, str]:
-    """Return the path that a shell would execute, or else a shell's exit code and the reason.
+    """Return the path that a shell would execute. If there is none, return None, the exit code that
+    a shell would give, and the reason.
 
     The path always contains a slash. A name without a slash would be looked up in PATH again.
     """
@@ -144,7 +145,7 @@ def run_program(
 
 
 class Ended(NamedTuple):
-    """How a program ended that ran with the preload library."""
+    """How a program that ran with the preload library ended."""
 
     code: int  # the exit code, as in a shell
     failed: str  # the reason why the program did not start; empty if it started

@@ -28,7 +28,8 @@ MOST_THREADS = (
 MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # the alignment of a tensor in bytes; a smaller tensor is aligned to its size
 # The approximate bytes of an allocation. Threads read into an allocation while the driver makes the
-# next one. Small allocations take longer: on an H200, each takes 0.4 ms and 0.5 ms for each GiB.
+# next one. On an H200, an allocation takes 0.4 ms plus 0.5 ms per GiB, so many small allocations
+# would take longer.
 BLOCK = 1 << 30
 # This many allocations are made before they are needed. Copies from the ring continue while the
 # driver makes one allocation, but stop while the driver makes many allocations.
@@ -47,7 +48,8 @@ class How(NamedTuple):
     most_host: int | None = None  # the ring has at most this many bytes; None means no limit
     # for GPUs: read bytes that are not in the page cache without putting them there
     direct: bool = False
-    # the call uses at most this many bytes of each GPU beside the tensors; None means no limit
+    # the call uses at most this many bytes of each GPU in addition to the tensors; None means no
+    # limit
     most_device: int | None = None
 
 
@@ -138,7 +140,7 @@ def most_device_of(asked: int | None) -> int | None:
     no limit.
     """
     if asked is not None and (isinstance(asked, bool) or not isinstance(asked, int) or asked < 0):
-        raise UserError(f"max_device_bytes={asked!r}: give a number of bytes from 0")
+        raise UserError(f"max_device_bytes={asked!r}: give 0 or more bytes")
     return asked
 
 
@@ -206,7 +208,7 @@ def read(
         if how.direct:
             _warn(reader.direct_problem())
     finally:
-        reader.close()  # the reader may write to the memory, so it is closed before that is freed
+        reader.close()  # the reader may write to the memory until it is closed
     return tensors, checksums if how.checksums else []
 
 
@@ -296,7 +298,7 @@ def _warn(problem: str) -> None:
     """Warn that reads went through the page cache although the caller asked for direct reads."""
     if problem:
         warnings.warn(
-            f"files could not be read around the page cache ({problem}); the page cache was used",
+            f"files could not be read directly from the disk ({problem}); the page cache was used",
             RuntimeWarning,
             stacklevel=5,
         )

@@ -273,9 +273,10 @@ class Group:
     def waits(self) -> str:
         """Return a sentence about a chunk for which a stream of this process waits now.
 
-        The sentence names the device, the region, the chunk, the counter of the chunk and its
-        target. If no stream is known to wait, the sentence is empty. Any thread may call this
-        function. The call takes at most 200 ms. It does not know of streams that replay graphs.
+        The sentence names the device, the region, the chunk, the value of the chunk's counter and
+        the value for which the stream waits. If no stream is known to wait, the sentence is empty.
+        Any thread may call this function. The call takes at most 200 ms. It does not find waits of
+        streams that replay graphs.
 
         Raises:
             DeviceError: The driver failed.
@@ -428,12 +429,13 @@ def _told_to_all(group: Group) -> Iterator[None]:
 def _replicas(
     fronts: Sequence[Any], backs: Sequence[Any], devices: int
 ) -> tuple[list[tuple[int, int]], tuple[int, ...], str]:
-    """Return a pair of addresses (front, back) for each device, and the shape and dtype of the
-    buffers, which are the same for all buffers.
+    """Return a pair of addresses (front, back) for each device, and the shape and the dtype that
+    all buffers have.
     """
     if len(fronts) != devices or len(backs) != devices:
         raise UserError(
-            f"{len(fronts)} fronts and {len(backs)} backs for {devices} devices of this process"
+            f"{len(fronts)} fronts and {len(backs)} backs are given for {devices} devices of this "
+            "process; give one front and one back for each device"
         )
     memory = []
     alike: set[tuple[tuple[int, ...], str]] = set()
@@ -464,8 +466,8 @@ class Region:
         boundaries: Device d writes the elements from boundaries[d] up to, but not including,
             boundaries[d + 1] of the flattened array. By default, the parts are equal.
         subscribers: `subscribers[d]` lists ranges of device d's part that only some devices
-            receive, each as (begin, end, devices). begin and end count elements of the flattened
-            array. By default, every device receives everything.
+            receive, each as (begin, end, devices). begin and end are indices of elements in the
+            flattened array; end is not included. By default, every device receives everything.
         chunk_bytes: The size of a chunk in bytes, for "polling" and "copy-engine".
         agent_threads: The number of threads of the agent, for "polling".
         agent_copy: How the agent of "polling" copies. "vectors": with loads and stores. "bulk":
@@ -547,7 +549,7 @@ class Region:
             back: The back buffer, in the same form as `front`. All fronts and backs must have one
                 shape and one dtype, be contiguous and aligned to 16 bytes, and not overlap. The
                 region keeps the tensors alive.
-            options: The other arguments of `Region`.
+            options: Further arguments of `Region`, such as `mechanism`.
 
         Raises:
             UserError: A tensor does not fit.
@@ -593,13 +595,16 @@ class Region:
         return self._array(device, self._region.back(device), self.shape, self.dtype)
 
     def backs(self, device: int) -> list[int]:
-        """Return the address of each device's back, for kernels on `device` with "inline"."""
+        """Return the address of every device's back buffer.
+
+        With "inline", kernels on `device` store to these addresses.
+        """
         return [int(p) for p in self._region.backs(device)]
 
     def begin(self, device: int, stream: object = None) -> None:
-        """Begin an epoch, before the kernels that write the back.
+        """Begin an epoch. Call this function before you enqueue kernels that write the back buffer.
 
-        The call enqueues and does not wait.
+        The call enqueues work in the stream and does not wait.
 
         Raises:
             ModelError: The device has already begun this epoch.
@@ -610,10 +615,10 @@ class Region:
         self._calls.last[device] = time.time()
 
     def exchange(self, device: int, stream: object = None) -> None:
-        """End an epoch, after the kernels that write the back.
+        """End an epoch. Call this function after you enqueue kernels that write the back buffer.
 
-        The call enqueues and does not wait. Later work in the stream finds the parts of all devices
-        in the front.
+        The call enqueues work in the stream and does not wait. Later work in the stream finds the
+        parts of all devices in the front buffer.
 
         Raises:
             ModelError: The device has not begun the epoch.
@@ -643,12 +648,12 @@ class Region:
         return self._table(device, "chunks", 3, "int64")
 
     def counters(self, device: int) -> DeviceArray:
-        """Return the 64-bit counters of the chunks, in GPU memory, for kernels that publish.
+        """Return the 64-bit counters of the chunks, in GPU memory, for kernels that publish chunks.
 
         When a block has stored n elements of chunk c, one thread of the block adds n to
         counters[c], after a barrier of the block and with release ordering at GPU scope. In Triton:
         tl.debug_barrier(), followed by tl.atomic_add(counters + c, n, sem="release", scope="gpu").
-        In an epoch, each element must be counted once. Counters are never reset. With
+        In an epoch, kernels must add each element exactly once. Counters are never reset. With
         "copy-engine", a kernel must also set `flags` (include/interlace/region.hpp, region::table).
         """
         return self._table(device, "counters", 1, "int64")

@@ -194,7 +194,7 @@ class safe_open:  # noqa: N801
 
     @_as_safetensors_raises
     def get_slice(self, name: str) -> TensorSlice:
-        """Return an object that stands for a tensor. An index of it reads a part of the tensor."""
+        """Return an object that stands for a tensor. Indexing the object reads a part of it."""
         number, entry = self._place(name)
         return TensorSlice(self, number, entry)
 
@@ -213,14 +213,15 @@ class safe_open:  # noqa: N801
                 whole tensor. A slice selects rows of the first dimension, with step 1. If the plan
                 itself is None, all tensors are loaded.
             device: The GPU. The default is the GPU of this file.
-            threads: The number of reading threads. By default one thread for each core, at most 32.
+            threads: The number of reading threads. The default is one thread for each core, but at
+                most 32 threads.
 
         Returns:
             A loader that hands out each tensor once, even after this file is closed.
         """
         self._check_open()
         if self._framework == "numpy":
-            raise UserError('prefetch loads to GPUs, which needs framework="pt" or "cupy"')
+            raise UserError('prefetch loads to GPUs; give framework="pt" or framework="cupy"')
         where = self._device if device is None else device
         if tensor_memory.gpu_of(where) is None:
             raise UserError(f"prefetch loads to cuda devices, not {where}")
@@ -331,10 +332,10 @@ def _how(size: int) -> How:
 
 
 class TensorSlice:
-    """A tensor in a file. To index the tensor reads only the bytes that the index selects.
+    """A tensor in a file. Indexing the tensor reads only the bytes that the index selects.
 
-    Gaps of less than 4 KiB between these bytes are also read. An index is like `[2:5, ..., 0]`: it
-    has slices with positive steps, whole numbers, and at most one ellipsis. A bound beyond the
+    Gaps of less than 4 KiB between these bytes are also read. An index such as `[2:5, ..., 0]` can
+    have slices with positive steps, whole numbers, and at most one ellipsis. A bound beyond the
     tensor is an error.
     """
 

@@ -2,9 +2,9 @@
 
 The first 8 bytes of a file are the length of the header (little-endian). The header and the data
 follow. The header is a JSON object. It has an object for each tensor, with the keys dtype, shape
-and data_offsets. The offsets count from the beginning of the data. The key `__metadata__` of the
-header is an object of strings. Tensors fill the data without holes and without overlap. These rules
-are those of the description of the format (https://github.com/huggingface/safetensors, README).
+and data_offsets. The offsets are relative to the beginning of the data. The key `__metadata__` of
+the header is an object of strings. Tensors fill the data without holes and without overlap. These
+rules come from the description of the format (https://github.com/huggingface/safetensors, README).
 """
 
 from __future__ import annotations

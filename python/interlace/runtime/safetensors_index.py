@@ -14,7 +14,7 @@ from interlace.base.errors import UserError
 from interlace.base.native import load_core
 
 ENDS = ".safetensors.index.json"
-MOST_BYTES = 100_000_000  # as many as a header may have
+MOST_BYTES = 100_000_000  # headers of safetensors files have the same limit
 
 # A download cache keeps the files of a repository in the folder `blobs`. For each version of the
 # repository, a folder in `snapshots` has links to these files.

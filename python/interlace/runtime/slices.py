@@ -46,8 +46,8 @@ def part_of(index: Any, shape: Sequence[int], width: int, gap: int = PAGE) -> Pa
     if 0 in kept or 0 in shape:
         return Part([], 0, kept, (0,) * len(kept))
     strides = [prod(shape[k + 1 :]) for k in range(len(shape))]
-    # spans[k] counts elements of the tensor: from the first to the last element that the dimensions
-    # from k on select, both included.
+    # Consider the first and the last element that the dimensions k, k + 1, ... select. spans[k] is
+    # the number of elements of the tensor from the first through the last.
     spans = [1] * (len(shape) + 1)
     for k in reversed(range(len(shape))):
         spans[k] = (steps[k].number - 1) * steps[k].step * strides[k] + spans[k + 1]

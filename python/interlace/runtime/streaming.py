@@ -60,7 +60,7 @@ def stream(
         assert sums == {"a": 0, "b": 2}
     """
     if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
-        raise UserError(f"ahead={ahead!r}: give a number of bytes from 1")
+        raise UserError(f"ahead={ahead!r}: give at least 1 byte")
     files = open_files(paths)
     devices = Devices(device, framework)
     wanted = [

@@ -50,7 +50,7 @@ def framework_named(name: str | None, *, gpu: bool) -> str:
     Only PyTorch and CuPy can make tensors on GPUs.
     """
     if name is not None and name not in FRAMEWORKS:
-        raise UserError(f"there is no framework {name!r}; there are {', '.join(FRAMEWORKS)}")
+        raise UserError(f"there is no framework {name!r}; give one of {', '.join(FRAMEWORKS)}")
     if name == "numpy" and gpu:
         raise UserError("NumPy has no arrays on GPUs; use torch or cupy")
     if name == "cupy" and not gpu:
@@ -132,7 +132,10 @@ class Memory:
     def strided(
         self, dtype: str, shape: Sequence[int], strides: Sequence[int], elements: int
     ) -> Any:
-        """Return a contiguous tensor with a part of this memory. `strides` are in elements."""
+        """Return the part of this memory with this shape and these strides, as a contiguous tensor.
+
+        `strides` are in elements.
+        """
         flat = self.tensor(0, elements * BITS[dtype] // 8, dtype, (elements,))
         if self.framework == "torch":
             return flat.as_strided(tuple(shape), tuple(strides)).contiguous()

@@ -1,4 +1,4 @@
-"""Builds the library of a workload outside of the source tree. It needs only a C++ compiler."""
+"""Builds the library of a workload outside of the source tree. This needs only a C++ compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explains how a machine's paths would share messages."""
+"""Explains over which paths of a machine messages would go."""
 
 from __future__ import annotations
 
