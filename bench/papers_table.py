@@ -41,7 +41,7 @@ DMA_BYTES = "bytes of bulk DMA, divided by FinePack's"
 AVERAGE = "average number of stores in a packet"
 SPEEDUP = "speedup of 4 GPUs over one"
 PUTS = "puts: speedup of several paths over one path"
-FOUR = "puts of 128 MiB in the paper's four chunks: the same speedup"
+FOUR = "puts of 128 MiB in the paper's four chunks: speedup of several paths over one path"
 
 ROWS = {
     "proact": (

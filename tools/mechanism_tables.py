@@ -539,7 +539,7 @@ def documentation(table: Table, loads: Table) -> str:
         "## On each node",
         "",
         "The table says how each node implements a mechanism. `-` means that the node does not",
-        "have it.",
+        "have the mechanism.",
         "",
         "| mechanism | `host` | `sim` | `cuda` |",
         "|---|---|---|---|",

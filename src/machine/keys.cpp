@@ -212,9 +212,10 @@ constexpr std::array key_list{
         choice(
             "gpu.l1", "shared_memory", "apart|inside", OF_MACHINE(gpu.l1.holds_shared),
             "Where the blocks on a compute unit have their shared memory. `apart`: in a memory "
-            "beside the L1. `inside`: in the L1, whose size falls by 0, 8, 16, 32, 64, 100, 132, "
-            "164, 196 or 228 KiB: the smallest that holds the shared memory of all blocks that "
-            "fit. With `inside`, each block takes 1 KiB more than its shared memory.")),
+            "beside the L1. `inside`: in the L1. The size of the L1 falls by the smallest of these "
+            "sizes that holds the shared memory of all blocks that fit: 0, 8, 16, 32, 64, 100, "
+            "132, 164, 196 or 228 KiB. With `inside`, each block takes 1 KiB more than its shared "
+            "memory.")),
 
     whole("gpu.scalar_l1", "size_KiB", counts, OF_MACHINE(gpu.scalar_l1.bytes),
           "The size of a "
@@ -322,7 +323,7 @@ constexpr std::array key_list{
           "engines of a GPU."),
     optional(whole("gpu.copy", "peer_engines", counts, OF_MACHINE(gpu.copy_peer_engines),
                    "The number of copy engines that can copy to other GPUs. If the key is left "
-                   "out, all copy engines can.")),
+                   "out, all copy engines can copy to other GPUs.")),
     number("gpu.copy", "setup_us", not_negative, OF_MACHINE(gpu.copy_setup_ps),
            "The time that the device takes to start a copy."),
     number("gpu.copy", "wait_us", not_negative, OF_MACHINE(gpu.copy_wait_ps),
@@ -704,7 +705,7 @@ constexpr std::array rule_list{
          "gpu.dualopt.rdma_cache_ways gpu.l2.line_bytes", 1, "A cache consists of whole sets."},
     rule{rule_kind::multiple, "gpu.dualopt.rdma_cache_KiB",
          "gpu.l2.banks gpu.l2.ways gpu.l2.line_bytes", 1,
-         "The rest of the L2 must consist of whole sets."},
+         "The L2 without the RDMA cache must consist of whole sets."},
     rule{rule_kind::at_most, "gpu.copy.peer_engines", "gpu.copy.engines", 1,
          "Peer engines are a part of the GPU's copy engines."},
     rule{rule_kind::at_least_together, "gpu.remote_write_queue.payload_bytes",

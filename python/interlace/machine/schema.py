@@ -100,9 +100,9 @@ class L1(Table, frozen=True, kw_only=True):
     # these lines. `stalls`: the miss and all later loads wait.
     full_set: Literal["displaces", "stalls"] = "displaces"
     # Where the blocks on a compute unit have their shared memory. `apart`: in a memory beside the
-    # L1. `inside`: in the L1, whose size falls by 0, 8, 16, 32, 64, 100, 132, 164, 196 or 228 KiB:
-    # the smallest that holds the shared memory of all blocks that fit. With `inside`, each block
-    # takes 1 KiB more than its shared memory.
+    # L1. `inside`: in the L1. The size of the L1 falls by the smallest of these sizes that holds
+    # the shared memory of all blocks that fit: 0, 8, 16, 32, 64, 100, 132, 164, 196 or 228 KiB.
+    # With `inside`, each block takes 1 KiB more than its shared memory.
     shared_memory: Literal["apart", "inside"] = "apart"
 
 
@@ -219,7 +219,7 @@ class Copy(Table, frozen=True, kw_only=True):
     # The number of copy engines of a GPU.
     engines: int
     # The number of copy engines that can copy to other GPUs. If the key is left out, all copy
-    # engines can.
+    # engines can copy to other GPUs.
     peer_engines: int | UnsetType = UNSET
     # The time that the device takes to start a copy.
     setup_us: float
