@@ -418,7 +418,10 @@ def test_what_cannot_go_to_standard_output(
     assert ran.err == f"interlace: {option} -: this file cannot be standard output; give a name\n"
 
 
-@pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"]])
+LAUNCHER = Path(__file__).parents[2] / "python/launcher/interlace"
+
+
+@pytest.mark.parametrize("start", [["-m", "interlace"], ["-c", "{start}"], [str(LAUNCHER)]])
 def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> None:
     # The command line imports typer first. This stand-in for typer sends Ctrl-C during its import.
     (tmp_path / "typer.py").write_text(
@@ -437,6 +440,23 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path: Path, start: list[str]) -> No
     )
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "interlace: interrupted\n"
+
+
+def test_ctrl_c_while_the_package_is_loaded(tmp_path: Path) -> None:
+    # This stand-in for the package sends Ctrl-C during its import.
+    (tmp_path / "interlace").mkdir()
+    (tmp_path / "interlace/__init__.py").write_text(
+        "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(LAUNCHER), "topo"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def test_ctrl_c_is_answered_after_few_imports() -> None:

@@ -1,9 +1,10 @@
 """The entry point. Ctrl-C ends the command with one line, even while modules are being loaded.
 
-This module and its packages import only modules that Python has already loaded. Therefore `main`
-handles Ctrl-C from the moment when Python has started. Before that moment, Python itself prints a
-traceback. The module does not import `signal`: importing `signal` takes longer than loading this
-module, because `signal` imports `enum`.
+This module and its packages import only modules that Python has already loaded, so they are loaded
+quickly. While they are being loaded, Ctrl-C ends the script `interlace` without a message
+(python/launcher/interlace). While Python itself starts, Ctrl-C makes Python print a traceback. The
+module does not import `signal`: importing `signal` takes longer than loading this module, because
+`signal` imports `enum`.
 
 If packages that the command line needs are missing, `interlace doctor` still names these packages.
 """
@@ -37,7 +38,9 @@ def _without_packages(error: ImportError) -> int:
 
 def main() -> None:
     """Load the command line, and run it."""
-    early = _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler
+    # SIG_DFL: the script `interlace` has replaced Python's handler. SIG_IGN stays: a shell ignores
+    # Ctrl-C for the background jobs of a script.
+    early = _signal.getsignal(_signal.SIGINT) in (_signal.default_int_handler, _signal.SIG_DFL)
     if early:
         _signal.signal(_signal.SIGINT, _end)
     try:
