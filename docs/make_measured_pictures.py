@@ -51,9 +51,9 @@ def bars(
     link: float | None = None,
     left: int = LEFT,
 ) -> str:
-    """A chart of horizontal bars in groups, with a line where the link's rate is, if it is given.
+    """Return a chart of horizontal bars in groups, as SVG.
 
-    The bars begin at `left`.
+    The bars begin `left` pixels from the left edge. If `link` is given, a line marks this rate.
     """
     ink = THEMES[theme]
     end = max(link or 0, *(value for _, values in groups for value in values if value is not None))

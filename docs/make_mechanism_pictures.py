@@ -3,9 +3,9 @@
 
     python docs/make_mechanism_pictures.py
 
-A picture shows how a mechanism moves data in one epoch. It has one row for the kernel, one for what
-moves the kernel's data, and one for each link. Time goes to the right. The lengths show the
-principle and were not measured.
+A picture shows how a mechanism moves data in one epoch. It has one row for the kernel, one row for
+what moves the kernel's data, and one row for each link. Time goes to the right. The lengths show
+the principle and were not measured.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Bar(NamedTuple):
 
     start: float
     end: float
-    colour: str = "link"  # compute, link, gain (an agent, a queue), faint (headers), track (waits)
+    # "compute", "link", "gain" (an agent or a queue), "faint" (a header) or "track" (a wait)
+    colour: str = "link"
     label: str = ""
 
 
@@ -41,7 +42,7 @@ class Picture(NamedTuple):
 
     text: str  # the text for people who do not see the picture
     rows: dict[str, list[Bar]]
-    # the time of an event, its row, and the row of the work that it starts
+    # for each event: its time, its row, and the row of the work that the event starts
     steps: tuple[tuple[float, int, int], ...] = ()
 
 

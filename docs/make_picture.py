@@ -166,8 +166,8 @@ def draw(theme: dict[str, str]) -> str:
     )
     drawing.text(
         LEFT, y + 34,
-        "One GPU of several and its link, three epochs. Every GPU sends its part of the result to "
-        "the others.", "faint", size=13,
+        "The picture has three epochs of one GPU and its link. Every GPU sends its part of the "
+        "result to all other GPUs.", "faint", size=13,
     )  # fmt: skip
     return drawing.svg(
         "Copy after compute: the link is idle while the GPU computes, and the GPU waits while the "

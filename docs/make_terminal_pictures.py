@@ -20,7 +20,7 @@ FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monos
 
 
 def broken(text: str) -> list[str]:
-    """The lines as a terminal of this width shows them."""
+    """Return the lines as a terminal with COLUMNS columns shows them."""
     return [
         line[at : at + COLUMNS]
         for line in text.splitlines()
@@ -29,7 +29,7 @@ def broken(text: str) -> list[str]:
 
 
 def draw(text: str) -> str:
-    """The picture of a terminal that shows the text."""
+    """Return the picture of a terminal that shows the text, as SVG."""
     lines = broken(text)
     width = round(COLUMNS * COLUMN + 2 * MARGIN)
     height = BAR + len(lines) * LINE + MARGIN
@@ -52,7 +52,7 @@ def draw(text: str) -> str:
 
 
 def made() -> dict[str, str]:
-    """The pictures by file name."""
+    """Return the text of each picture by its file's name."""
     return {
         f"{file.stem}.svg": draw(file.read_text(encoding="utf-8"))
         for file in sorted((FOLDER / "terminals").glob("*.txt"))

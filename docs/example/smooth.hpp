@@ -31,7 +31,7 @@ template <class Node>
 std::vector<float> smooth_ring(Node& node, const std::vector<float>& start, int steps,
                                interlace::kernel::mechanism how) {
   using interlace::kernel::block_mapping;
-  interlace::kernel::region_options options;  // by default every device receives everything
+  interlace::kernel::region_options options;  // by default, every device receives all elements
   options.mechanism = how;
   const std::uint64_t devices = node.devices();
   for (std::uint64_t d = 0; d <= devices; ++d) {

@@ -399,7 +399,10 @@ BAD: list[tuple[Edit, str]] = [
         put('ends = ["plx*", "host"]', 'ends = ["plx0", 3]'),
         "link 4: ends must be a string, not a whole number",
     ),
-    (put('ends = ["plx*", "host"]', 'ends = ["host", "host"]'), 'link 4: ends: both are "host"'),
+    (
+        put('ends = ["plx*", "host"]', 'ends = ["host", "host"]'),
+        'link 4: ends: both ends are "host"; name two different devices',
+    ),
     *(
         (put(f"{key} = {good}", f"{key} = {bad}"), f"gpu.{table}.{key} is {bad}; it must be {must}")
         for table, key, good, bad, must in (

@@ -207,7 +207,9 @@ def _problems_of_links(machine: Machine) -> Iterator[Problem]:
                 yield Problem(f'{where}: ends: "{end}" does not exist; {give_one_of(devices)}')
         if link.ends[0] == link.ends[1] and len(group(link.ends[0], devices)) == 1:
             sound = False
-            yield Problem(f'{where}: ends: both are "{link.ends[0]}"')
+            yield Problem(
+                f'{where}: ends: both ends are "{link.ends[0]}"; name two different devices'
+            )
         if link.protocol not in machine.protocol:
             yield Problem(
                 f'{where}: protocol: "{link.protocol}" is not described; '

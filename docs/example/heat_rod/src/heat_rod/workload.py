@@ -20,7 +20,7 @@ MOST_POINTS = 2**31 - 1
 DEFAULT_RATE = 0.25
 
 FLOAT32_ROUNDING = 2.0**-24
-ROUNDINGS = 4  # roundings of a point in a step
+ROUNDINGS = 4  # the number of float32 roundings for each point in each step
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +85,7 @@ class HeatRod(Slabs):
     # Values are from 0 to 1. A step computes a mean of three values, so errors of earlier steps do
     # not grow. The roundings of all steps add up to about the root of their number, because most
     # of them cancel. Even the largest error of very many points is below four times this sum. If a
-    # point is lost or late, its error is far larger: it is the point's change in a step.
+    # point is lost or late, its error is the point's change in a whole step. This change is far
+    # larger than the sum of the roundings.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
