@@ -39,7 +39,7 @@ STORES_DMA = "time of peer-to-peer stores, divided by bulk DMA's"
 STORES_BYTES = "bytes of peer-to-peer stores, divided by FinePack's"
 DMA_BYTES = "bytes of bulk DMA, divided by FinePack's"
 AVERAGE = "average number of stores in a packet"
-SPEEDUP = "speedup of 4 GPUs over one"
+SPEEDUP = "speedup of 4 GPUs over one GPU"
 PUTS = "puts: speedup of several paths over one path"
 FOUR = "puts of 128 MiB in the paper's four chunks: speedup of several paths over one path"
 
@@ -50,7 +50,7 @@ ROWS = {
         Line(f"{SPEEDUP} by `cudaMemcpy`, one copy after another", "bulk-copy-4"),
         Line(f"{SPEEDUP} by copies to all GPUs at once", "concurrent-bulk-copy-4", published=None),
         Line("part of the opportunity captured", "captured-4", ".0%", ".0%"),
-        Line("speedup of 16 GPUs over one", "speedup-16"),
+        Line("speedup of 16 GPUs over one GPU", "speedup-16"),
     ),
     "finepack": (
         Line(f"{SPEEDUP}, geometric mean", "vs-one-gpu"),
@@ -100,7 +100,7 @@ ROWS = {
         Line("speedup of cache-friendly programs", "friendly"),
         Line(
             "speedup of cache-friendly programs without `mm` "
-            "(1.4 follows from the published 1.6 and 2.6)",
+            "(1.4 follows from the published 1.6 of all and 2.6 of `mm`)",
             "friendly-without-mm",
         ),
         Line("bytes between GPUs of the baseline, divided by DualOpt's", "traffic"),

@@ -64,7 +64,9 @@ def average(
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--mechanism", default="bulk-copy")
-parser.add_argument("--ordinals", help="the GPU of each device, such as 0,1 or 0,0; default: all")
+parser.add_argument(
+    "--ordinals", help="the GPU of each device, such as 0,1 or 0,0; default: each GPU once"
+)
 parser.add_argument("--elements", type=int, default=1 << 24)
 parser.add_argument("--reach", type=int, default=64, help="neighbours on each side")
 parser.add_argument("--epochs", type=int, default=20)

@@ -133,7 +133,7 @@ def test_a_compiler_alone_builds_the_library(tmp_path: Path) -> None:
         f"TypeError: {where}: argument 'start' must be a contiguous array of float32 with 1 "
         "dimensions",
         f"TypeError: {where}: argument 'rate' must be a number",
-        "UserError: a rod's rate must be above 0, at most 0.5",
+        "UserError: a rod's rate must be above 0 and at most 0.5",
         "UserError: the boundaries do not cut the elements into a part for each GPU",
     ]
 

@@ -97,7 +97,9 @@ struct heat_rod_problem {
       throw usage_error("a rod has " + std::to_string(start.size()) + " points; give 1 to " +
                         std::to_string(most - 1));
     }
-    if (!(rate > 0 && rate <= 0.5)) throw usage_error("a rod's rate must be above 0, at most 0.5");
+    if (!(rate > 0 && rate <= 0.5)) {
+      throw usage_error("a rod's rate must be above 0 and at most 0.5");
+    }
     return {{start.begin(), start.end()}, static_cast<float>(rate)};
   }
 

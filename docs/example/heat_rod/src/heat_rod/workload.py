@@ -29,7 +29,9 @@ class HeatRodInputs(Inputs):
 
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
     seed: Seed = None
-    rate: Annotated[float | None, Option("R", "D dt / dx^2, at most 0.5", DEFAULT_RATE)] = None
+    rate: Annotated[
+        float | None, Option("R", "the value of D dt / dx^2, at most 0.5", DEFAULT_RATE)
+    ] = None
 
 
 class HeatRod(Slabs):
@@ -51,7 +53,7 @@ class HeatRod(Slabs):
         if inputs.size is not None and not 1 <= inputs.size <= MOST_POINTS:
             raise UserError(f"--size {inputs.size}: give a number from 1 to {MOST_POINTS}")
         if inputs.rate is not None and not 0 < inputs.rate <= 0.5:
-            raise UserError(f"--rate {inputs.rate:g}: give a number above 0, at most 0.5")
+            raise UserError(f"--rate {inputs.rate:g}: give a number above 0 and at most 0.5")
         super().check_data(inputs)
 
     @classmethod
