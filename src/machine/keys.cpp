@@ -512,8 +512,8 @@ constexpr std::array key_list{
     choice("protocol", "kind", "pcie3|pcie4|pcie5|pcie6|nvlink1|nvlink2|nvlink3|nvlink4",
            OF_PROTOCOL(kind), "The generation, which determines the format of packets."),
     whole("protocol", "max_payload_bytes", {16, 4096, false}, OF_PROTOCOL(max_payload_bytes),
-          "The payload of the largest write packet. For PCIe it is a power of two, and for "
-          "NVLink a multiple of 16 up to 256."),
+          "The payload of the largest write packet. For PCIe, this payload is a power of two. "
+          "For NVLink, this payload is a multiple of 16 up to 256."),
     optional(whole("protocol", "packet_overhead_bytes", {0, 256, false},
                    OF_PROTOCOL(packet_overhead_bytes),
                    "The bytes of a write packet's header, "

@@ -459,8 +459,8 @@ class Protocol(Table, frozen=True, kw_only=True):
 
     # The generation, which determines the format of packets.
     kind: Literal["pcie3", "pcie4", "pcie5", "pcie6", "nvlink1", "nvlink2", "nvlink3", "nvlink4"]
-    # The payload of the largest write packet. For PCIe it is a power of two, and for NVLink a
-    # multiple of 16 up to 256.
+    # The payload of the largest write packet. For PCIe, this payload is a power of two. For NVLink,
+    # this payload is a multiple of 16 up to 256.
     max_payload_bytes: int
     # The bytes of a write packet's header, framing and CRC.
     packet_overhead_bytes: int | UnsetType = UNSET
