@@ -4,8 +4,9 @@
 
 Each BUILD has a compile_commands.json. If several builds compile a source, or generate the same
 source, it is checked as the first BUILD compiles it. clang-tidy spends nearly all its time on
-headers. Therefore all sources of a folder of src/ that have the same flags are checked together, as
-one file that includes them. If this file has no finding, its sources have none. If it has a
+headers. Therefore sources that have the same flags are checked together, as one file that includes
+them. One file includes whole folders of src/, and at most MOST_TOGETHER sources, unless a folder
+alone has more. If this file has no finding, its sources have none. If it has a
 finding, each source is checked alone, and only the results of these checks count. Names that clash
 only in the common file therefore do not count. The static analyzer skips included sources unless
 the name of the file that includes them contains UnifiedSource.
@@ -20,7 +21,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections import defaultdict
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
+MOST_TOGETHER = 70  # more would leave some of the processors idle at the end
 INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 # The analyzer gives up on a function after max-nodes states. This limit is a quarter of the
 # default, and halves the time.
@@ -51,7 +53,7 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """Return the sources, including generated ones, in groups by folder and command. The largest
+    """Return the sources, including generated ones, in groups that share a command. The largest
     group comes first.
     """
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}
@@ -68,11 +70,12 @@ def groups_of(builds: list[Path]) -> list[Group]:
                     # A source of two targets is checked as the first target compiles it.
                     flags = flags_of(shlex.split(entry["command"]))
                     commands.setdefault(source, (entry["directory"], flags))
-    members = defaultdict(list)
+    # for each command, the sources of each folder
+    members: dict[tuple[str, tuple[str, ...]], dict[str, list[Path]]] = {}
     for source in sorted(commands):
         ours = source.is_relative_to(ROOT / "src")
         folder = source.relative_to(ROOT / "src").parts[0] if ours else "workloads"
-        members[folder, *commands[source]].append(source)
+        members.setdefault(commands[source], {}).setdefault(folder, []).append(source)
 
     common = hashlib.sha256(
         b"".join(map(digest, [ROOT / ".clang-tidy", Path(__file__), *headers()]))
@@ -81,13 +84,28 @@ def groups_of(builds: list[Path]) -> list[Group]:
         subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True).stdout
     )
     found = []
-    for number, ((folder, directory, flags), sources) in enumerate(members.items()):
+    together = [
+        (how, part) for how, folders in members.items() for part in packed(folders.values())
+    ]
+    for number, ((directory, flags), sources) in enumerate(together):
         key = common.copy()
         key.update(repr(flags).encode() + b"".join(map(digest, sources)))
-        name = f"UnifiedSource_{folder}_{number}"
         mark = WORK / key.hexdigest()
-        found.append(Group(name, sources, directory, list(flags), mark))
+        found.append(Group(f"UnifiedSource_{number}", sources, directory, list(flags), mark))
     return sorted(found, key=lambda group: -len(group.sources))
+
+
+def packed(folders: Iterable[list[Path]]) -> list[list[Path]]:
+    """Return the sources of all folders in as few lists as the limit MOST_TOGETHER allows."""
+    lists: list[list[Path]] = []
+    for sources in sorted(folders, key=len, reverse=True):
+        for one in lists:
+            if len(one) + len(sources) <= MOST_TOGETHER:
+                one += sources
+                break
+        else:
+            lists.append(list(sources))
+    return lists
 
 
 def compiled(file: Path) -> list[Path]:

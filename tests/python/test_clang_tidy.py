@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+FOLDERS = {"d": 1, "a": 5, "c": 2, "b": 3}  # folders, with their numbers of sources
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "clang_tidy.py"
 
 
@@ -41,8 +42,21 @@ def test_sources_that_are_compiled_as_one_are_looked_at(tool: ModuleType, tmp_pa
     ]
     (build / "compile_commands.json").write_text(json.dumps(entries))
     groups = tool.groups_of([build])
-    assert [group.sources for group in groups] == [sources[:2], sources[2:3]]
-    assert [group.command for group in groups] == [["c++", "-O2"], ["c++", "-O2"]]
+    assert [group.sources for group in groups] == [sources[:3]]
+    assert [group.command for group in groups] == [["c++", "-O2"]]
+
+
+def test_folders_are_checked_together_up_to_a_number_of_sources(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool, "MOST_TOGETHER", 4)
+    folders = [[Path(f"{name}/{n}.cpp") for n in range(count)] for name, count in FOLDERS.items()]
+    found = tool.packed(folders)
+    assert [[path.parts[0] for path in one] for one in found] == [
+        list("aaaaa"),
+        list("bbbd"),
+        list("cc"),
+    ]
 
 
 def test_what_two_builds_generate_alike_is_checked_once(tool: ModuleType, tmp_path: Path) -> None:
