@@ -109,12 +109,47 @@ def figures(gpus: int, results: Results) -> dict[str, float]:
     return found | {LINKS: results.time(Case(1, BASELINE)) / sending_s}
 
 
+def rows_of(results: dict[tuple[int, int, str], dict[str, Results]]) -> list[dict[str, Any]]:
+    """Return the figures of all workloads that have run, and the means if all of them have run."""
+    rows: list[dict[str, Any]] = []
+    for factor, gpus in dict.fromkeys((factor, gpus) for factor, gpus, _ in results):
+        found_on = {
+            name: found[MACHINES[gpus]]
+            for (times, count, name), found in results.items()
+            if (times, count) == (factor, gpus)
+        }
+        of = {name: figures(gpus, found) for name, found in found_on.items()}
+        means = {
+            "mean of the five": tuple(proact.LOADED),
+            "mean, shuffled": (*(n for n in proact.LOADED if n != "pagerank"), SHUFFLED),
+        }
+        for mean, names in means.items():
+            if set(names) <= set(found_on):
+                of[mean] = {
+                    kind: geometric_mean(of[name][kind] for name in names) or 0.0
+                    for kind in FIGURES
+                }
+        for name, values in of.items():
+            row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
+            if name in found_on:  # the means do not include this figure
+                alone = found_on[name].outcomes[Case(1, BASELINE)]
+                row["one_gpu_s"] = alone.time_s / alone.iterations
+            rows.append(row)
+    return rows
+
+
 def main() -> None:
+    loads = {**proact.LOADED, SHUFFLED: shuffled}
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", default="1,4", help="powers of two, such as 1,4")
     parser.add_argument("--gpus", default="4,16", help="numbers of GPUs: 4, 16 or both")
-    parser.add_argument("--jobs", type=int, default=2, help="simulations at a time")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument(
+        "--workloads", default=",".join(loads), help=f"some of: {', '.join(loads)}, in any order"
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="cores that the simulations may use")
+    parser.add_argument(
+        "--json", type=Path, help="where to write all figures; the file grows with each workload"
+    )
     asked = parser.parse_args()
     times = [int(word) for word in asked.times.split(",")]
     if any(one < 1 or one & (one - 1) for one in times):
@@ -122,50 +157,36 @@ def main() -> None:
     gpu_counts = [int(word) for word in asked.gpus.split(",")]
     if not set(gpu_counts) <= set(MACHINES):
         parser.error(f"--gpus {asked.gpus}: give 4, 16 or both")
+    names = asked.workloads.split(",")
+    if not set(names) <= set(loads):
+        parser.error(f"--workloads {asked.workloads}: give some of {', '.join(loads)}")
 
     runner = Runner(load_core(), asked.jobs, lambda: None)
-    loads = {**proact.LOADED, SHUFFLED: shuffled}
     sizes = {4: given.FOUR_GPUS, 16: given.SIXTEEN_GPUS}
     results: dict[tuple[int, int, str], dict[str, Results]] = {}
-    for factor in sorted(times, reverse=True):
+    command = shlex.join(sys.argv)
+    for factor in times:
         for gpus in gpu_counts:
             # Only one workload runs at a time, because large workloads fill the memory.
-            for name, load in loads.items():
+            for name in names:
                 started = time.monotonic()
-                workload = load(larger(sizes[gpus], factor))
-                found = results.setdefault((factor, gpus, name), {})
+                workload = loads[name](larger(sizes[gpus], factor))
+                found: dict[str, Results] = {}
                 runner.simulate(workload, [MACHINES[gpus]], cases(gpus), found)
+                results[factor, gpus, name] = found
                 of_this = figures(gpus, found[MACHINES[gpus]])
                 shown = ", ".join(f"{kind} {value:.2f}x" for kind, value in of_this.items())
                 took = time.monotonic() - started
                 print(f"{factor}x {gpus} {name}: {shown} ({took:.0f} s)", file=sys.stderr)
+                if asked.json:
+                    head = {"format": 1, **provenance(), "command": command}
+                    text = json.dumps({**head, "rows": rows_of(results)}, indent=1) + "\n"
+                    asked.json.write_text(text, encoding="utf-8")
 
-    rows: list[dict[str, Any]] = []
     print(f"{'rows':>4} {'GPUs':>4}  {'':<20}" + "".join(f"{name:>28}" for name in FIGURES))
-    for factor in times:
-        for gpus in gpu_counts:
-            found_on = {name: results[factor, gpus, name][MACHINES[gpus]] for name in loads}
-            of = {name: figures(gpus, found) for name, found in found_on.items()}
-            means = {
-                "mean of the five": tuple(proact.LOADED),
-                "mean, shuffled": (*(n for n in proact.LOADED if n != "pagerank"), SHUFFLED),
-            }
-            for mean, names in means.items():
-                of[mean] = {
-                    kind: geometric_mean(of[name][kind] for name in names) or 0.0
-                    for kind in FIGURES
-                }
-            for name, values in of.items():
-                row = {"times": factor, "gpus": gpus, "workload": name, "speedups": values}
-                if name in found_on:  # the means do not include this figure
-                    alone = found_on[name].outcomes[Case(1, BASELINE)]
-                    row["one_gpu_s"] = alone.time_s / alone.iterations
-                rows.append(row)
-                shown = "".join(f"{values[kind]:>27.2f}x" for kind in FIGURES)
-                print(f"{factor:>3}x {gpus:>4}  {name:<20}{shown}")
-    if asked.json:
-        head = {"format": 1, **provenance(), "command": shlex.join(sys.argv)}
-        asked.json.write_text(json.dumps({**head, "rows": rows}, indent=1) + "\n")
+    for row in rows_of(results):
+        shown = "".join(f"{row['speedups'][kind]:>27.2f}x" for kind in FIGURES)
+        print(f"{row['times']:>3}x {row['gpus']:>4}  {row['workload']:<20}{shown}")
 
 
 if __name__ == "__main__":
