@@ -114,7 +114,7 @@ typedef struct interlace_blocks {
   size_t bytes;
   size_t count;
   int numbers_on_gpu; /* 1: the numbers lie in memory of the GPU */
-  /* the most thread blocks of a kernel; 0: the smallest number that reaches full speed */
+  /* the largest number of thread blocks of a kernel; 0 means the smallest number with full speed */
   unsigned most_thread_blocks;
   int stage_pageable; /* 1: pageable memory is staged; 0: it is refused */
   int only;           /* the interlace_blocks_way to take; 0: the fastest way */

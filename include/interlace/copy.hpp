@@ -110,13 +110,14 @@ struct copy_statistics {
   // Messages over several paths, and batches, captured in the caller's graph.
   std::uint64_t captured = 0;
   std::uint64_t bytes = 0;  // bytes of all messages
-  // The next four members count lookups in the cache of executable graphs, and its contents.
+  // The members `hits`, `misses` and `evictions` count lookups in the cache of executable graphs,
+  // and removals from it.
   std::uint64_t hits = 0;
   std::uint64_t misses = 0;
   std::uint64_t evictions = 0;
   std::uint64_t executables = 0;  // number of executable graphs that are kept now
-  // The next eight members describe the phases of making and launching graphs. The first five are
-  // the host times of the phases in seconds. The last three count the work.
+  // The next five members are the host times of the phases of making and launching graphs, in
+  // seconds. The three members after them count the work of these phases.
   double creation_s = 0;
   double construction_s = 0;
   double instantiation_s = 0;
@@ -257,13 +258,13 @@ class copier {
   //
   // Each participant combines one part of the elements. A batch of copies brings the other
   // participants' elements of this part into staging memory, and a second batch takes the result to
-  // all participants. If half of the staging memory is too small for a message, the message goes in
-  // pieces. In this case, one piece is combined while the next piece is copied. If other
-  // all-reduces use all staging memory, the host waits for them. In a captured graph, pieces run
-  // one after another, and the graph owns the staging memory of each of its all-reduces. If graphs
-  // own much staging memory, later all-reduces use smaller pieces. In the end, no memory is left
-  // for later all-reduces. The first all-reduce of a process loads kernels. Loading can wait for
-  // kernels that are running.
+  // all participants. If half of the staging memory is too small for a message, the copier cuts the
+  // message into pieces. It combines one piece while it copies the next piece. If other all-reduces
+  // use all staging memory, the host waits for them. In a captured graph, pieces run one after
+  // another, and the graph owns the staging memory of each of its all-reduces. If graphs own much
+  // staging memory, later all-reduces use smaller pieces. Graphs can own so much staging memory
+  // that none is left for later all-reduces. The first all-reduce of a process loads kernels.
+  // Loading can wait for kernels that are running.
   //
   // Throws usage_error for buffers that break these rules, and if the library was built without
   // nvcc. Throws device_error if no staging memory is left, or if the GPUs cannot be used together.

@@ -12,11 +12,10 @@
  * gives the physical memory back to the GPU. The addresses stay reserved. Pointers and
  * captured graphs are therefore valid again after the pool has resumed. Until then no work may
  * use the memory.
- *
  * interlace_pool_park waits for all work on the pool's GPUs. interlace_pool_park and
- * interlace_pool_resume return once the bytes are in place. A call that fails changes nothing.
- * The pool stays on the GPU, or it stays parked. If a failed park cannot be undone, its
- * message says so, and interlace_pool_resume brings the rest back.
+ * interlace_pool_resume return once the bytes are in place. A call that fails changes nothing. The
+ * pool stays on the GPU, or it stays parked. If a failed park cannot be undone, the error message
+ * says so. In this case, interlace_pool_resume brings back the contents that were parked.
  *
  * Results and interlace_last_error are those of interlace/copy.h. All functions are
  * thread-safe. */
@@ -47,9 +46,11 @@ INTERLACE_EXPORT interlace_result interlace_pool_allocate(const char* pool, int 
 INTERLACE_EXPORT interlace_result interlace_pool_free(void* memory);
 
 /* Page-locks as much host memory as the pool's contents need, so that the pool's next park to the
- * host need not do it. Blocks meanwhile, so call it in a thread of its own. A park ends the call
- * early, and locks the rest itself. The library keeps the memory, as after a park with `keep_pool`.
- * `*locked_bytes` is the number of bytes that this call page-locked; `locked_bytes` may be null. */
+ * host need not page-lock memory. The call blocks until the memory is page-locked, so make it in a
+ * thread of its own. If the pool is parked during the call, the call ends early, and the park
+ * page-locks the memory that is still missing. The library keeps the memory, as after a park with
+ * `keep_pool`. `*locked_bytes` is the number of bytes that this call page-locked; `locked_bytes`
+ * may be null. */
 INTERLACE_EXPORT interlace_result interlace_pool_prepare(const char* pool, uint64_t* locked_bytes);
 
 /* The places of parked contents. A place is one of these values, or CUDA's number of another
@@ -101,7 +102,7 @@ typedef struct interlace_gpu_range {
   size_t bytes;
   int gpu;
 } interlace_gpu_range;
-/* The contents of such memory, kept in page-locked host memory. */
+/* A copy of the contents of GPU ranges, in page-locked host memory. */
 typedef struct interlace_contents interlace_contents;
 /* Waits for all work on the GPUs and copies the contents of the ranges. Writes `*contents` if the
  * call succeeds. `report` may be null. */

@@ -8,24 +8,9 @@
 //   interlace::region ranks(group, spec);
 //   ...
 //   for (std::uint32_t d : group.local_devices()) {              // an epoch
-//   }
-//   }
-//   }
-//   }
-//   }
-//   }
-//   }
-//   }
 //     ranks.begin(d, stream[d]);
 //     update<<<blocks, 256, 0, stream[d]>>>(ranks.writer<float>(d));
 //     ranks.exchange(d, stream[d]);
-//   }
-//   }
-//   }
-//   }
-//   }
-//   }
-//   }
 //   }
 //
 // Each device of the group holds a replica of the region: two buffers, front and back. In an epoch

@@ -3,7 +3,6 @@
 //   const interlace::tune_region region{part_bytes, sizeof(float), devices - 1};
 //   const auto space = interlace::tune_space_of(region, {"bulk-copy", "split", "polling"});
 //   const auto found = interlace::tune(space, [&](const interlace::tune_candidate& c, unsigned n) {
-//   });
 //     interlace::region_spec spec = others;
 //     spec.mechanism = c.mechanism;
 //     if (const auto bytes = c.parameter("chunk_bytes")) spec.chunk_bytes = *bytes;

@@ -43,7 +43,7 @@
 
 namespace interlace {
 
-// The options of a caller. Where a number is zero, the library decides.
+// The options of a caller. If a number is 0, the library chooses the value.
 struct update_options {
   std::uint64_t buffer_bytes = 0;  // most memory for bins; 0 means a quarter of the table
   std::uint64_t window_bytes = 0;  // bytes of a window of the table; if not 0, bins are always used

@@ -434,7 +434,8 @@ std::vector<double> chase_clocks(loaded_from from, std::uint64_t bytes, std::uin
 std::vector<double> small_kernel_s(std::uint32_t instructions, std::uint32_t kernels,
                                    std::uint32_t repeats) {
   if (kernels != 1 && kernels != most_kernels) {
-    throw usage_error(std::to_string(kernels) + " small kernels in turn; there are 1 and " +
+    throw usage_error(std::to_string(kernels) +
+                      " small kernels in turn cannot be measured; give 1 or " +
                       std::to_string(most_kernels));
   }
   switch (instructions) {

@@ -18,10 +18,10 @@ class direct_file {
   int error() const { return error_; }
 
   // Reads whole pages from the disk, unless the page cache has all of the bytes. The memory
-  // therefore also receives the rest of the first and of the last page. The requested bytes must
-  // have the same offset in a page of the memory as in a page of the file. Returns the number of
-  // bytes that were read. The caller reads the rest through the page cache. That read also reports
-  // errors.
+  // therefore also receives the bytes before and after the requested bytes in the first and the
+  // last page. The requested bytes must have the same offset in a page of the memory as in a page
+  // of the file. Returns the number of bytes that were read. The caller reads the bytes that are
+  // missing through the page cache. That read also reports errors.
   std::uint64_t read(std::uint64_t offset, char* to, std::uint64_t bytes);
 
  private:

@@ -144,7 +144,7 @@ class header_reader {
     if (!other.empty()) {
       wrong("has the key " + other + ", which is none of dtype, shape, data_offsets");
     } else if (!dtype.empty()) {
-      wrong("has the dtype " + dtype + "; there are " + dtype_names());
+      wrong("has the dtype " + dtype + "; the dtype must be one of " + dtype_names());
     } else if (shape_problem) {
       wrong(*shape_problem);
     } else if (!offsets_are_counts || offsets.size() != 2) {

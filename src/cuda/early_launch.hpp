@@ -11,8 +11,8 @@
 
 namespace interlace::cuda {
 
-// Whether a kernel really waits, if its source calls await_prerequisites. The kernel waits only if
-// it was compiled for a GPU that supports early launches.
+// Whether await_prerequisites really waits in this kernel. It waits only if the kernel was compiled
+// for a GPU that supports early launches.
 bool awaits_prerequisites(const cudaFuncAttributes& kernel);
 
 // The devices whose graphs may have early launches. Device d is on GPU ordinals[d], and bit d

@@ -22,7 +22,7 @@ mechanism parse_mechanism(const std::string& name) {
     if (name == row.name) return row.value;
     known += known.empty() ? row.name : std::string(", ") + row.name;
   }
-  throw usage_error("unknown mechanism '" + name + "'; there are " + known);
+  throw usage_error("unknown mechanism '" + name + "'; give one of " + known);
 }
 
 void check_has(node_kind node, mechanism m) {

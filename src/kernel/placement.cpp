@@ -16,12 +16,12 @@ page_placement parse_page_placement(const std::string& name, std::uint32_t devic
     const auto read = std::from_chars(name.data() + 3, end, device);
     if (read.ec == std::errc() && read.ptr == end) {
       if (device < devices) return page_placement::on(device);
-      throw usage_error("pages cannot be placed on " + name + ": there are gpu0 to gpu" +
+      throw usage_error("pages cannot be placed on " + name + "; give gpu0 to gpu" +
                         std::to_string(devices - 1));
     }
   }
   throw usage_error("unknown placement '" + name +
-                    "' of pages; there are round-robin, contiguous and a GPU, such as gpu0");
+                    "' of pages; give round-robin, contiguous or a GPU, such as gpu0");
 }
 
 std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::uint64_t pages,
@@ -40,8 +40,7 @@ std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::u
 block_placement parse_block_placement(const std::string& name) {
   if (name == "contiguous") return block_placement::contiguous;
   if (name == "round-robin") return block_placement::round_robin;
-  throw usage_error("unknown placement '" + name +
-                    "' of blocks; there are contiguous and round-robin");
+  throw usage_error("unknown placement '" + name + "' of blocks; give contiguous or round-robin");
 }
 
 block_share share_of(std::uint64_t blocks, std::uint32_t devices, std::uint32_t device,

@@ -12,7 +12,7 @@ remote_load_options parse_remote_loads(const std::string& name) {
     const bool last = &row == &remote_load_rows.back();
     known += known.empty() ? row.name : (last ? " and " : ", ") + std::string(row.name);
   }
-  throw usage_error("unknown mechanism '" + name + "' for remote loads; there are " + known);
+  throw usage_error("unknown mechanism '" + name + "' for remote loads; give one of " + known);
 }
 
 }  // namespace interlace::kernel

@@ -21,7 +21,7 @@ Value parse(std::span<const char* const> names, const std::string& name, const s
   if (found != names.end()) return static_cast<Value>(found - names.begin());
   std::string known;
   for (const char* text : names) known += known.empty() ? text : std::string(", ") + text;
-  throw usage_error("unknown " + what + "; there are " + known);
+  throw usage_error("unknown " + what + "; give one of " + known);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ copy_choice choice_of(const json_value& read) {
   made.gpus = paths == "gpus" || paths == "gpus+host";
   made.host = paths == "host" || paths == "gpus+host";
   if (!made.gpus && !made.host && paths != "direct")
-    throw usage_error("there are no paths '" + paths + "'");
+    throw usage_error("unknown paths '" + paths + "'; give gpus, host, gpus+host or direct");
   const std::uint64_t chunks = json_member<std::uint64_t>(*members, "chunks");
   if (chunks > most_copy_chunks)
     throw usage_error("there are " + std::to_string(chunks) + " chunks; at most " +
@@ -73,8 +73,8 @@ copy_direction direction_of(machine::endpoint from, machine::endpoint to) {
 copy_direction copy_direction_named(const std::string& name) {
   for (std::size_t at = 0; at < copy_direction_count; ++at)
     if (name == direction_names[at]) return static_cast<copy_direction>(at);
-  throw usage_error("there is no direction '" + name +
-                    "'; there are host-to-gpu, gpu-to-host and gpu-to-gpu");
+  throw usage_error("unknown direction '" + name +
+                    "'; give host-to-gpu, gpu-to-host or gpu-to-gpu");
 }
 
 std::string paths_name(const copy_choice& choice) {

@@ -34,7 +34,7 @@ copy_executor executor_of(const std::string& variable, const std::string& text) 
   if (text == "streams") return copy_executor::streams;
   if (text == "graphs") return copy_executor::graphs;
   throw usage_error(variable + "='" + text +
-                    "' is not a way to copy; there are auto, direct, streams and graphs");
+                    "' is not a way to copy; give auto, direct, streams or graphs");
 }
 
 std::optional<std::vector<int>> relays_of(const std::string& variable, const std::string& text) {

@@ -31,7 +31,7 @@ using machine::endpoint;
 plan::dealing dealing_named(const std::string& name) {
   if (name == "by-share") return plan::dealing::by_share;
   if (name == "round-robin") return plan::dealing::round_robin;
-  throw usage_error("unknown dealing '" + name + "'; there are by-share and round-robin");
+  throw usage_error("unknown dealing '" + name + "'; give by-share or round-robin");
 }
 
 plan::plan planned(const machine::machine& described,

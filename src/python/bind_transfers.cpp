@@ -27,7 +27,7 @@ using result_dict = nb::typed<nb::dict, nb::str, nb::any>;
 
 bool is_graphs(const std::string& executor) {
   if (executor != "streams" && executor != "graphs")
-    throw usage_error("unknown executor '" + executor + "'; there are streams and graphs");
+    throw usage_error("unknown executor '" + executor + "'; give streams or graphs");
   return executor == "graphs";
 }
 

@@ -56,7 +56,7 @@ nb::list measure_collective(const std::string& pattern, std::uint32_t gpus, std:
     request.pattern = bench::collective_pattern::all_reduce;
   else
     throw usage_error("unknown collective '" + pattern +
-                      "'; there are all-gather, all-to-all and all-reduce");
+                      "'; give all-gather, all-to-all or all-reduce");
   request.gpus = gpus;
   request.bytes = bytes;
   request.methods = std::move(methods);

@@ -33,7 +33,7 @@ auto run_on(const std::string& node, const machine::machine* described, const Ho
   if (node == "host") {
     found.first = host();
   } else if (node != "sim") {
-    throw usage_error("unknown node '" + node + "'; there are host and sim");
+    throw usage_error("unknown node '" + node + "'; give host or sim");
   } else if (described == nullptr) {
     throw usage_error("a simulated run needs a machine");
   } else {

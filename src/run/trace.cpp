@@ -116,8 +116,7 @@ class conversion final : public trace_conversion {
     } else if (from.format == "mgpusim") {
       mgpusim_.emplace(to_, header_, from.name, from.component);
     } else {
-      throw usage_error("unknown format '" + from.format +
-                        "'; there are accel-sim, nvbit and mgpusim");
+      throw usage_error("unknown format '" + from.format + "'; give accel-sim, nvbit or mgpusim");
     }
   }
 

@@ -319,11 +319,11 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),
         (
             ("fir", "--gpus", "4", "--pages", "gpu4"),
-            "pages cannot be placed on gpu4: there are gpu0 to gpu3",
+            "pages cannot be placed on gpu4; give gpu0 to gpu3",
         ),
         (
             ("fir", "--blocks", "greedy"),
-            "unknown placement 'greedy' of blocks; there are contiguous and round-robin",
+            "unknown placement 'greedy' of blocks; give contiguous or round-robin",
         ),
     ],
 )

@@ -100,7 +100,7 @@ def test_what_a_header_says() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"dtype": "F31"}, "tensor 'x' has the dtype 'F31'; there are BOOL, "),
+        ({"dtype": "F31"}, "tensor 'x' has the dtype 'F31'; the dtype must be one of BOOL, "),
         ({"dtype": 4}, "has the dtype 4"),
         ({"shape": [2, -3]}, "has a shape that is not a list of whole numbers from 0"),
         ({"shape": [2, 3.0]}, "has a shape"),

@@ -205,7 +205,7 @@ class rank_node {
 
  private:
   [[noreturn]] static void refuse_updates() {
-    throw usage_error("nvshmem moves regions, but no updates of partitioned arrays; take inline");
+    throw usage_error("nvshmem cannot send updates of partitioned arrays; use inline");
   }
   struct reduction_memory {
     void* own = nullptr;  // the combination of this device's partial results

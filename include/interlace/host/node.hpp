@@ -1,7 +1,7 @@
 // The reference node. Kernels run block by block on the CPU, an exchange copies, and no time is
-// measured. With checks, the node also counts what the other nodes cannot see: the delivered
-// elements that are read, the device that writes each element, stores outside of a block's mapping,
-// and the bytes and operations of each launch.
+// measured. With checks, the node also observes what the other nodes cannot see. It refuses a
+// second writer of an element, and stores outside of a block's mapping. It counts the delivered
+// elements that are read, and the bytes and operations of each launch.
 #pragma once
 
 #include <algorithm>

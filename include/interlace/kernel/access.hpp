@@ -21,7 +21,7 @@ struct access {
   const void* address = nullptr;
   site_id site{};
   std::uint32_t depends = no_instruction;  // number of the instruction that loaded the address
-  std::uint32_t region = 0;                // for replicated views
+  std::uint32_t region = 0;                // number of the region; for replicated views only
   std::uint64_t element = 0;               // index in the view
   // False for the copies that an inline store makes, and for its search for readers.
   bool primary = true;

@@ -1,5 +1,6 @@
-// The least data that a launch must move, and the least operations that it must compute. Both bound
-// the launch's time from below, in whatever order the launch makes its accesses.
+// The least data that a launch must move, and the least operations that it must compute. In any
+// order of its accesses, a launch takes at least the time for this data and at least the time for
+// these operations.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Mechanisms by value and by name. Each row of src/kernel/mechanisms.toml describes a mechanism and
-// lists its parameters and traits. The C++ table is generated from this file.
+// lists its parameters and traits. mechanism_table.hpp is generated from mechanisms.toml.
 #pragma once
 
 #include <cstddef>

@@ -13,8 +13,8 @@
 //                     device's own memory, and the exchange moves all packets, full or not
 //
 // Inboxes, queues and counters exist twice, for even and odd epochs. A device can begin the next
-// epoch before an owner has combined the updates that the last exchange delivered. But no device
-// can begin the epoch after the next epoch.
+// epoch before an owner has combined the updates that the last exchange delivered. But a device can
+// never be two epochs ahead of an owner.
 //
 // If a part is larger than the L2, each update loads a line of memory and writes it back. Such a
 // part can have windows (`update_windows`). With windows, all updates of a packet belong to one

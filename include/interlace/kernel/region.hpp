@@ -89,7 +89,7 @@ struct region_options {
   // section V-C). On GPUs, such a run measures the cost of tracking alone, and the replicas are not
   // valid.
   bool transfers = true;
-  // For nccl only.
+  // The operation by which NCCL delivers. Only the mechanism `nccl` uses it.
   interlace::kernel::collective collective = interlace::kernel::collective::best_fitting;
   memory_hint hint = memory_hint::none;  // for unified-memory only
   // For partitions with the mechanism `packed`: the size of a packet in bytes.

@@ -1,7 +1,6 @@
 // A block that runs lane by lane on one CPU thread. The host node and the simulated node pass this
-// block to kernels. An observer sees every access. The host node's observer sees nothing and costs
-// nothing.
-//
+// block to kernels. The block tells its observer about every access. An observer that is not active
+// costs nothing.
 // An observer provides
 //   template <class I> using index           load_index's result type (I, or I with a dependence)
 //   static constexpr bool active             false: none of the calls below is made

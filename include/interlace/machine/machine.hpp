@@ -30,7 +30,7 @@ struct cache {
   // For the L1 only. If true, a miss whose set has only lines in flight waits for one of these
   // lines, and later loads wait, too. If false, the miss displaces one of these lines.
   bool stalls_on_full_set = false;
-  // For the L1 only: whether a kernel's shared memory comes out of the L1's bytes.
+  // For the L1 only: whether the L1 also holds the kernel's shared memory, in a part of its bytes.
   bool holds_shared = false;
   // For the L2 only: the rate at which all banks together take stored bytes. 0 means bytes_per_s.
   double write_bytes_per_s = 0;
@@ -97,7 +97,7 @@ struct issue_rates {
   double barrier_warp_latency = 0;  // additional time for each warp of the block
   // The time that the end of an iteration adds, in a loop that carries a result.
   double loop_latency = 0;
-  // The number of a load's lanes whose addresses are taken per clock; 0 means all.
+  // The number of a load's lanes whose addresses are taken per clock; 0 means all lanes.
   std::uint32_t load_lanes = 0;
 };
 
@@ -226,7 +226,7 @@ struct gpu {
   interlace::machine::dram dram;
   std::uint32_t atomic_ops_per_clock_per_bank = 1;
   std::uint32_t copy_engines = 1;
-  // The number of engines that can copy to other GPUs; 0 means all.
+  // The number of engines that can copy to other GPUs; 0 means all engines.
   std::uint32_t copy_peer_engines = 0;
   std::uint64_t copy_setup_ps = 0;  // time of the device to start one copy
   double copy_bytes_per_s = 0;      // rate of one engine, if no link limits it

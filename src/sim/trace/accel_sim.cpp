@@ -367,7 +367,7 @@ void accel_sim::take_addresses(std::string_view& line, std::uint32_t mask) {
       addresses_[k] = address;
     }
   } else {
-    fail("addresses are given in way " + std::to_string(mode) + "; there are 0, 1 and 2");
+    fail("the format of the addresses is " + std::to_string(mode) + "; it must be 0, 1 or 2");
   }
 }
 

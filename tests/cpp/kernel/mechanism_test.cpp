@@ -30,7 +30,7 @@ TEST(mechanism, has_a_name_that_is_read_back) {
     EXPECT_EQ(std::string(mechanism_name(row.value)), row.name);
   }
   const std::string unknown = refusal([] { parse_mechanism("telepathy"); });
-  EXPECT_EQ(unknown.rfind("unknown mechanism 'telepathy'; there are bulk-copy, multi-path, ", 0),
+  EXPECT_EQ(unknown.rfind("unknown mechanism 'telepathy'; give one of bulk-copy, multi-path, ", 0),
             0U);
 }
 

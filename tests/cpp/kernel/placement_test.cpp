@@ -63,14 +63,14 @@ TEST(placement, names) {
     return std::string();
   };
   EXPECT_EQ(refusal([] { parse_page_placement("gpu4", 4); }),
-            "pages cannot be placed on gpu4: there are gpu0 to gpu3");
+            "pages cannot be placed on gpu4; give gpu0 to gpu3");
   for (const char* name : {"gpu", "gpu-1", "gpu1x", "", "greedy", "gpu99999999999"}) {
     EXPECT_EQ(refusal([&] { parse_page_placement(name, 4); }),
               "unknown placement '" + std::string(name) +
-                  "' of pages; there are round-robin, contiguous and a GPU, such as gpu0");
+                  "' of pages; give round-robin, contiguous or a GPU, such as gpu0");
   }
   EXPECT_EQ(refusal([] { parse_block_placement("greedy"); }),
-            "unknown placement 'greedy' of blocks; there are contiguous and round-robin");
+            "unknown placement 'greedy' of blocks; give contiguous or round-robin");
 }
 
 }  // namespace

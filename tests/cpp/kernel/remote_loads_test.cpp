@@ -39,7 +39,7 @@ TEST(remote_loads, names) {
     ADD_FAILURE();
   } catch (const usage_error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "unknown mechanism 'polling' for remote loads; there are direct, "
+              "unknown mechanism 'polling' for remote loads; give one of direct, "
               "page-migration, griffin, bypass, fine-grained, coalesced, rdma-cache, dualopt, "
               "dualopt-adaptive, dualopt-pages, finepack and dualopt-finepack");
   }

@@ -40,10 +40,10 @@ TEST(variants, names_are_read_back) {
     EXPECT_EQ(kernel::parse_memory_hint(kernel::memory_hint_name(h)), h);
   }
   EXPECT_EQ(refusal([] { kernel::parse_collective("gather"); }),
-            "unknown collective of nccl 'gather'; there are best-fitting, all-gather, broadcast, "
+            "unknown collective of nccl 'gather'; give one of best-fitting, all-gather, broadcast, "
             "send-receive");
   EXPECT_EQ(refusal([] { kernel::parse_memory_hint("prefetch"); }),
-            "unknown hint of unified-memory 'prefetch'; there are none, read-mostly, "
+            "unknown hint of unified-memory 'prefetch'; give one of none, read-mostly, "
             "preferred-location, accessed-by");
 }
 

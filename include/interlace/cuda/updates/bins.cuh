@@ -233,8 +233,8 @@ __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& 
   return end - begin;
 }
 
-// A word holds two numbers of a record: the number of its bin, times bin_unit, plus the record's
-// number among the tile's records of this bin.
+// A word holds two numbers for each record: bin_unit times the number of the record's bin, plus the
+// number of the record among the tile's records of this bin.
 inline constexpr std::uint32_t bin_unit = 1U << 18U;
 
 // Appends updates of `source` to the bins, by one block. The block's warps begin at `first_warp`,
@@ -310,7 +310,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
       walk += segment;
       mine.left -= count;
     }
-    // A lane without an update counts in a place beyond the bins, so that no lane takes a branch.
+    // A lane without an update adds to a count after the counts of all bins, so that no lane takes
+    // a branch.
     const std::uint32_t own_limit = count > lane ? count - lane : 0;
     std::uint32_t existing = 0;
     INTERLACE_UNROLL

@@ -77,8 +77,8 @@ struct sizing {
 inline constexpr double least_caches = 1.5;
 // The bins of a slice form this many groups. One group is split at a time.
 inline constexpr std::uint32_t groups = 16;
-// The cost for each update of one more pass (`pass_bytes`) and of one more level (`level_bytes`). A
-// cost is the number of bytes that the memory of an H200 moves in the same time.
+// The cost of one more pass (`pass_bytes`) and of one more level (`level_bytes`), for each update.
+// A cost is the number of bytes that the memory of an H200 moves in the same time.
 inline constexpr double pass_bytes = 4;
 inline constexpr double level_bytes = 28;
 inline constexpr std::uint32_t most_passes = 32;

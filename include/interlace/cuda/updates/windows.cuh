@@ -11,8 +11,8 @@
 
 namespace interlace::cuda::updates {
 
-// If a window has fewer updates than one for this many elements, atomics move fewer bytes than
-// reading and writing the window.
+// If a window has fewer than one update for every `sparse_share` elements, atomics move fewer bytes
+// than reading and writing the window.
 inline constexpr std::uint32_t sparse_share = 16;
 
 // Begins to copy 16 aligned bytes to shared memory. wait_for_copies ends the copy.
@@ -51,9 +51,10 @@ struct filled_window {
   std::uint32_t count = 0;
 };
 
-// Returns the block's next window, from number `w` on, that has many updates. Applies the updates
-// of windows that have few by atomics. A block has every gridDim.x-th window. Sets `w` to the
-// number of the block's window after the returned one.
+// Returns the next window of the block that has many updates, from window number `w` on. Before
+// that window, the block can have windows with few updates; the function applies their updates by
+// atomics. A block has every gridDim.x-th window. Sets `w` to the number of the block's window
+// after the returned one.
 template <int Threads, class T, class Record, class Apply>
 __device__ __forceinline__ filled_window<T, Record> next_window(
     T* table, const bin_set<Record>& from, std::uint32_t windows, std::uint64_t elements,

@@ -141,7 +141,8 @@ TEST(accel_sim, wrong_lines_are_named) {
   const std::string place = "k.traceg, line 23: ";
   const std::map<std::string, std::string> wrong{
       {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000200000\n", "the line ends before the stride"},
-      {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 3 0x7f0000200000\n", "addresses are given in way 3"},
+      {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 3 0x7f0000200000\n",
+       "the format of the addresses is 3; it must be 0, 1 or 2"},
       {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 2 0x7f0000200000 4 4\n",
        "the line ends before a difference for each active lane"},
       {"0000 0000000f 0 STG.E.SYS 2 R4 R2 4 1 0x7f0000400000 4\n",
