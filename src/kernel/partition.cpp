@@ -74,7 +74,7 @@ region_state make_partition_state(region_options options, std::uint32_t element_
                                   combine operation, std::uint32_t devices) {
   const mechanism_row& how = row_of(options.mechanism);
   if (!takes_updates(options.mechanism)) {
-    throw usage_error(std::string(how.name) + " moves regions, and not updates; take " +
+    throw usage_error(std::string(how.name) + " cannot send updates of partitioned arrays; use " +
                       mechanisms_with(&mechanism_row::updates_owner) + ", or " +
                       mechanisms_with(&mechanism_row::packs_updates));
   }

@@ -107,7 +107,7 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
   if (row_of(options.mechanism).packs_updates) {
     throw usage_error(
         std::string(mechanism_name(options.mechanism)) +
-        " moves updates of partitioned arrays, and no regions; take another mechanism");
+        " moves only updates of partitioned arrays, not regions; use another mechanism");
   }
   if (!options.subscribers.empty() && options.subscribers.size() != devices) {
     throw model_error("a region needs subscribers for every owner, or for none");

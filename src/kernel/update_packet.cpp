@@ -23,8 +23,8 @@ std::uint64_t number_at(std::span<const std::uint8_t> bytes, std::uint64_t at, s
 
 std::vector<std::uint8_t> encode_packet(std::uint64_t base, std::span<const packed_update> updates,
                                         packet_format format, std::uint16_t tag) {
-  if (!format.valid()) refuse("has offsets of 2, 3, 4, 5, 6 or 8 bytes and values of 4 or 8");
-  if (updates.size() > ~std::uint32_t{0}) refuse("has at most 2^32 - 1 updates");
+  if (!format.valid()) refuse("must have offsets of 2, 3, 4, 5, 6 or 8 bytes and values of 4 or 8");
+  if (updates.size() > ~std::uint32_t{0}) refuse("can have at most 2^32 - 1 updates");
   const packet_header h = header_of(base, static_cast<std::uint32_t>(updates.size()), format, tag);
   // The bytes are in a vector of headers, so that the memory is aligned.
   std::vector<packet_header> room(format.bytes(h.count) / packet_alignment);
@@ -38,7 +38,7 @@ std::vector<std::uint8_t> encode_packet(std::uint64_t base, std::span<const pack
     if (format.value_bytes == 8) {
       put_update(room.data(), h, k, offset, updates[k].value);
     } else {
-      if (updates[k].value >> 32U != 0) refuse("has values of 4 bytes, and one needs more");
+      if (updates[k].value >> 32U != 0) refuse("has values of 4 bytes, but a value needs more");
       put_update(room.data(), h, k, offset, static_cast<std::uint32_t>(updates[k].value));
     }
   }

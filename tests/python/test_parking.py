@@ -119,12 +119,12 @@ def test_bad_use_is_refused(answers: dict[str, Any]) -> None:
         "pool of a parked tensor": "UserError: pool 'weights' is parked already",
         "enter parked": "UserError: pool 'weights' is parked; resume it before it gets memory",
         "capture": "UserError: memory cannot be parked while this stream is being captured",
-        "no pool": "UserError: there is no pool 'else'; there are: cache, weights",
+        "no pool": "UserError: there is no pool 'else'; give one of: cache, weights",
         "no name": "UserError: '' cannot be the name of a pool; give a text without "
         "control characters",
         "control characters": "UserError: '\\x1b[2J' cannot be the name of a pool; give a "
         "text without control characters",
-        "empty prepared": "UserError: there is no pool 'else'; there are: cache, weights",
+        "empty prepared": "UserError: there is no pool 'else'; give one of: cache, weights",
         "prepare parked": "UserError: pool 'weights' is parked already",
         "no place": "UserError: to='disk': give host, drop, or another GPU such as gpu:1",
         "own GPU": "UserError: pool 'weights' has memory on GPU 1 itself; park it elsewhere",

@@ -73,7 +73,7 @@ def test_a_changed_packet_is_refused_or_read_alike(
 def test_refusals_say_what_does_not_fit() -> None:
     with pytest.raises(ModelError, match="cannot have element 65538 in offsets of 2 bytes"):
         _core.encode_updates(1, [(65538, 0)], 2, 4, 0)
-    with pytest.raises(ModelError, match="values of 4 bytes, and one needs more"):
+    with pytest.raises(ModelError, match="values of 4 bytes, but a value needs more"):
         _core.encode_updates(0, [(1, 2**32)], 2, 4, 0)
     with pytest.raises(ModelError, match="outside of the array of 5"):
         _core.decode_updates(_core.encode_updates(0, [(5, 1)], 2, 4, 0), 5)

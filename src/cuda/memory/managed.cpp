@@ -27,10 +27,9 @@ void* managed_memory::take(const std::vector<int>& gpus, std::uint64_t bytes) {
   if (bytes == 0) return nullptr;
   if (bytes > most_bytes - taken_) {
     throw usage_error(user_ + " would take " + std::to_string(taken_ + bytes) +
-                      " bytes of managed memory; at most " + std::to_string(most_bytes) +
-                      " (256 MiB, two buffers of every region) are taken: use smaller data or "
-                      "leave " +
-                      user_ + " out");
+                      " bytes of managed memory for the two buffers of every region, but at most " +
+                      std::to_string(most_bytes) +
+                      " (256 MiB) are allowed; use smaller data, or leave " + user_ + " out");
   }
   for (const int gpu : gpus) {
     int concurrent = 0;

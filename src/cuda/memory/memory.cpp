@@ -35,8 +35,8 @@ void* device_memory::take(int ordinal, std::uint64_t bytes) {
     std::size_t total = 0;
     INTERLACE_CUDA_CHECK(cudaMemGetInfo(&free, &total));
     throw device_error("GPU " + std::to_string(ordinal) + " has " + std::to_string(free) + " of " +
-                       std::to_string(total) + " bytes free, and " + std::to_string(bytes) +
-                       " are needed");
+                       std::to_string(total) + " bytes free, but an allocation needs " +
+                       std::to_string(bytes) + "; use smaller data, or free memory of the GPU");
   }
   allocations_.push_back({ordinal, data});
   // A memset returns before it has ended, and non-blocking streams do not wait for it. The next

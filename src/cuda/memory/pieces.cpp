@@ -75,8 +75,8 @@ memory_pieces find_pieces(const void* data, std::uint64_t bytes, int ordinal,
         continue;
       }
     }
-    throw usage_error(what + " ends after " + std::to_string(end - begin) + " bytes, and " +
-                      std::to_string(bytes) + " are needed");
+    throw usage_error(what + " ends after " + std::to_string(end - begin) + " bytes, but needs " +
+                      std::to_string(bytes) + "; give larger memory");
   }
   found.offset = begin - found.pieces.front().address;
   return found;

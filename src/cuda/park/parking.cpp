@@ -17,7 +17,7 @@ namespace {
 
 // With this many threads, page-locking is as fast as the link. More threads do not help.
 constexpr unsigned most_threads = 16;
-// Memory is prepared beside the program's own work, so by this share of the threads.
+// Memory is prepared while the program works, so only one in this many threads prepares memory.
 constexpr unsigned prepare_share = 4;
 // The driver's results from `capture_errors` to `last_capture_error` are errors of a capture.
 constexpr int capture_errors = 900;
@@ -239,7 +239,7 @@ std::shared_ptr<parking::pool> parking::find(const std::string& name) {
   std::string names;
   for (const auto& [known, of] : pools_) names += (names.empty() ? "" : ", ") + known;
   throw usage_error("there is no " + quoted(name) + "; " +
-                    (names.empty() ? "nothing has made one" : "there are: " + names));
+                    (names.empty() ? "nothing has made one" : "give one of: " + names));
 }
 
 parking::gpu_state& parking::gpu_of(int number) {
@@ -700,7 +700,7 @@ void parking::undo(pool& of, const std::string& reason) {
     of.parked = true;
     throw device_error(reason + "; " + std::to_string(away) + " of " +
                        std::to_string(of.allocations.size()) + " allocations of " +
-                       quoted(of.name) + " are parked and the rest is not; resume the pool");
+                       quoted(of.name) + " are still parked; resume the pool");
   }
   end_parking(of);
 }

@@ -84,9 +84,10 @@ class parking {
   void free(device_address address);
 
   // Page-locks memory for the contents of all pools for which this function was called since they
-  // were parked last. Parks that follow need not lock memory. A park ends this function early, and
-  // locks the rest itself. Returns the number of bytes that were locked. If the function throws,
-  // the memory that was locked so far is kept for later parks.
+  // were parked last. The next parks of these pools then need not page-lock memory. A park that
+  // begins during the call ends the call early, and page-locks the memory that is still missing.
+  // Returns the number of bytes that were page-locked. If the function throws, the memory that was
+  // page-locked so far is kept for later parks.
   std::uint64_t prepare(const std::string& name);
   // Waits for all work on the pool's GPUs, moves the contents away and releases the physical
   // memory. If the function throws, either nothing has changed, or the message says that `resume`

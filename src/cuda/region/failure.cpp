@@ -51,9 +51,8 @@ std::string describe_failure(const wait_failure& f, const failure_words& words) 
       return device + " stopped waiting, since another process reported a failure";
     case failed_wait::turn:
       return device + ": exchange " + std::to_string(f.seen) + " of " + words.region +
-             " took the buffers of another epoch: a graph holds an odd number of its epochs, or "
-             "ran "
-             "out of turn";
+             " took the buffers of another epoch: a graph holds an odd number of the region's "
+             "epochs, or ran out of turn";
     case failed_wait::outside:
       return by + "stored or published " + element + ", which is outside of the device's part";
     case failed_wait::twice:

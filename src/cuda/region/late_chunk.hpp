@@ -26,8 +26,9 @@ struct late_count {
   unsigned long long target = 0;
 };
 
-// If the exchange of a device has counted one more epoch than another device, the first device
-// waits for the other device, and for none of its own chunks.
+// Returns the first chunk whose counter is below its target, among the devices whose epoch runs. A
+// device whose exchange has counted more epochs than the exchange of another device is left out,
+// because it waits for that other device and for none of its own chunks.
 inline std::optional<late_count> find_late_chunk(std::span<const counted_chunks> devices) {
   std::optional<unsigned long long> fewest;
   for (const counted_chunks& one : devices)

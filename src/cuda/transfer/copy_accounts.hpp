@@ -23,9 +23,9 @@ class copy_accounts {
   void add_bytes(std::uint64_t bytes) { bytes_.fetch_add(bytes, std::memory_order_relaxed); }
   // Counts a message that was one plain copy.
   void add_direct() { direct_.fetch_add(1, std::memory_order_relaxed); }
-  // Each of the next three functions counts a message over several paths, or a batch. The first
-  // counts what streams ran, the second what a graph ran, and the third what was added to the
-  // caller's graph.
+  // Each of the next three functions counts a message over several paths, or a batch.
+  // `add_by_streams` counts one that ran on streams, `add_by_graph` one that ran as a graph, and
+  // `add_captured` one that was added to the caller's graph.
   void add_by_streams() { streams_.fetch_add(1, std::memory_order_relaxed); }
   void add_by_graph() { graphs_.fetch_add(1, std::memory_order_relaxed); }
   void add_captured() { captured_.fetch_add(1, std::memory_order_relaxed); }

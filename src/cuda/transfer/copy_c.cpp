@@ -118,7 +118,8 @@ interlace_blocks_way copy_blocks_on(interlace_copier* copier, int gpu,
   std::memcpy(&known, blocks, std::min(size, sizeof known));
   if (known.count == 0) return INTERLACE_BLOCKS_NOTHING;
   if (known.only < INTERLACE_BLOCKS_NOTHING || known.only > INTERLACE_BLOCKS_COPIES)
-    throw usage_error("a batch of blocks cannot be told to take way " + std::to_string(known.only));
+    throw usage_error("there is no way " + std::to_string(known.only) +
+                      " to copy a batch of blocks");
   interlace::copier& by = of(copier);
   const on_gpu on(gpu);
   return static_cast<interlace_blocks_way>(

@@ -10,7 +10,7 @@ namespace {
 using machine::endpoint;
 
 // The most messages of a batch that are planned together. The time to plan grows with the cube of
-// their number. If each of 16 GPUs sends to each other GPU, there are 240 messages.
+// their number. If each of 16 GPUs sends to every other GPU, there are 240 messages.
 constexpr std::size_t most_planned = 256;
 
 // A view of memory of which only the attributes of the first byte are known.

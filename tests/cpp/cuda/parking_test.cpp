@@ -304,7 +304,7 @@ TEST(parking, bad_use_is_refused_and_changes_nothing) {
   w.parking.make_pool("a");
   w.parking.make_pool("a");
   EXPECT_EQ(message([&] { (void)w.parking.resume("b"); }),
-            "usage: there is no pool 'b'; there are: a");
+            "usage: there is no pool 'b'; give one of: a");
   EXPECT_EQ(message([&] { (void)w.parking.resume("a"); }), "usage: pool 'a' is not parked");
   EXPECT_EQ(message([&] { (void)w.parking.allocate("a", 3, 1); }),
             "usage: there is no GPU 3; this process sees 3, numbered from 0");

@@ -279,7 +279,8 @@ TEST(partition, refuses_what_it_cannot_move) {
   kernel::region_options options;
   options.boundaries = {0, 50, 100};
   options.mechanism = mechanism::polling;
-  expect_refused(options, combine::add, "polling moves regions, and not updates; take inline");
+  expect_refused(options, combine::add,
+                 "polling cannot send updates of partitioned arrays; use inline");
   options.mechanism = mechanism::bulk_copy;
   expect_refused(options, combine::store, "stores leave nothing to combine");
   options.mechanism = mechanism::packed;
