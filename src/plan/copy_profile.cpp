@@ -27,7 +27,7 @@ copy_choice choice_of(const json_value& read) {
     throw usage_error("unknown paths '" + paths + "'; give gpus, host, gpus+host or direct");
   const std::uint64_t chunks = json_member<std::uint64_t>(*members, "chunks");
   if (chunks > most_copy_chunks)
-    throw usage_error("there are " + std::to_string(chunks) + " chunks; at most " +
+    throw usage_error(std::to_string(chunks) + " chunks are too many; at most " +
                       std::to_string(most_copy_chunks) + " are possible");
   made.chunks = static_cast<std::uint32_t>(chunks);
   const auto& executor = json_member<std::string>(*members, "executor");
@@ -36,7 +36,7 @@ copy_choice choice_of(const json_value& read) {
   else if (executor == "graphs")
     made.executor = copy_executor::graphs;
   else if (executor != "auto")
-    throw usage_error("there is no executor '" + executor + "'");
+    throw usage_error("unknown executor '" + executor + "'; give auto, streams or graphs");
   return made;
 }
 

@@ -55,7 +55,7 @@ class json_reader {
   json_value number() {
     const auto end = std::min(rest_.find_first_not_of("+-.0123456789eE"), rest_.size());
     const std::string_view digits = rest_.substr(0, end);
-    if (digits.empty()) throw usage_error("something is not a value");
+    if (digits.empty()) throw usage_error("a value is missing or not valid");
     rest_.remove_prefix(end);
     std::uint64_t read = 0;
     const auto [last, error] = std::from_chars(digits.data(), digits.data() + digits.size(), read);
@@ -107,7 +107,7 @@ const json_value::object& profile_members(const json_value& read, std::string_vi
   const auto found = top == nullptr ? json_value::object::const_iterator() : top->find("kind");
   if (top == nullptr || found == top->end() || found->second.as<std::string>() == nullptr ||
       *found->second.as<std::string>() != kind)
-    throw usage_error("it is not such a profile");
+    throw usage_error("it is not a profile of this kind");
   if (const auto given = json_member<std::uint64_t>(*top, "format"); given != format)
     throw usage_error("its format is " + std::to_string(given) + ", and this version reads " +
                       std::to_string(format));

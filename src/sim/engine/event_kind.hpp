@@ -7,8 +7,8 @@
 namespace interlace::sim {
 
 enum class event_kind : std::uint8_t {
-  // Messages. The event's device is the sender for the first two kinds, and the receiver for the
-  // third kind.
+  // Messages. The device of `message_at_link` and of `message_departed` is the sender. The device
+  // of `message_delivered` is the receiver.
   message_at_link,  // the message requests the next link of its route
   message_departed,
   message_delivered,

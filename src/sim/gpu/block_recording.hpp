@@ -39,9 +39,8 @@ class block_recording {
   // Gives a block one program for each of its warps. Call this function while no thread records
   // ahead.
   void fit(block& b);
-  // Allows other threads to record from now on. Afterwards, the caller must take blocks 0, 1, ...
-  // `blocks`
-  // - 1 in this order.
+  // Allows other threads to record from now on. Afterwards, the caller must take the blocks from 0
+  // to `blocks` - 1 in ascending order.
   void allow_ahead(std::uint64_t blocks);
   // Puts the record of a block into `into`. Records the block now unless another thread has
   // recorded it. Throws the exception that the block's kernel threw, if any.

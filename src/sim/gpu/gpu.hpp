@@ -160,7 +160,7 @@ class gpu {
     count_load(warps_[warp_id], i, l, {});
   }
   // Requests a line from the GPU that owns it. If `part` is not 0, the rules of that GPU interpret
-  // it.
+  // `part`.
   void request(picoseconds time, std::uint32_t unit, std::uint32_t entry, line_access l,
                std::uint32_t part);
   // Answers a request for a line with a reply of `payload` bytes.

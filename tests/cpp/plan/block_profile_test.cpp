@@ -54,8 +54,8 @@ TEST(BlockProfile, OtherTextsAreRefusedWithTheFileAndTheReason) {
   const std::string descending = R"({"bytes": 8192, "ways": {}}, {"bytes": 8192, "ways": {}})";
   for (const auto& [text, reason] :
        {std::pair<std::string, std::string>{"", "it ends too early"},
-        {"{}", "it is not such a profile"},
-        {R"({"kind": "interlace copy profile", "format": 1})", "it is not such a profile"},
+        {"{}", "it is not a profile of this kind"},
+        {R"({"kind": "interlace copy profile", "format": 1})", "it is not a profile of this kind"},
         {profile_of("", "2"), "its format is 2, and this version reads 1"},
         {profile_of(descending), "the classes of host-to-gpu do not ascend"},
         {profile_of(R"({"bytes": 0, "ways": {}})"), "do not ascend"},

@@ -87,8 +87,8 @@ TEST(copy_profile, differences_are_named) {
 TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
   const std::map<std::string, std::string> wrong{
       {"", "it ends too early"},
-      {"[]", "it is not such a profile"},
-      {"{}", "it is not such a profile"},
+      {"[]", "it is not a profile of this kind"},
+      {"{}", "it is not a profile of this kind"},
       {whole + "x", "there is text after its end"},
       {whole.substr(0, whole.size() - 2), "there is no"},
       {std::string(1000, '['), "it is nested too deeply"},
@@ -97,10 +97,10 @@ TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {
       {changed("gpu-to-host", "gpu-to-hosts"), "it has no gpu-to-host"},
       {changed("\"paths\": \"gpus\"", "\"paths\": \"all\""),
        "unknown paths 'all'; give gpus, host, gpus+host or direct"},
-      {changed("\"chunks\": 2", "\"chunks\": 2000"), "there are 2000 chunks"},
+      {changed("\"chunks\": 2", "\"chunks\": 2000"), "2000 chunks are too many"},
       {changed("\"chunks\": 2", "\"chunks\": -2"), "chunks has the wrong type"},
-      {changed("\"chunks\": 2", "\"chunks\": "), "something is not a value"},
-      {changed("\"streams\"", "\"fast\""), "there is no executor 'fast'"},
+      {changed("\"chunks\": 2", "\"chunks\": "), "a value is missing or not valid"},
+      {changed("\"streams\"", "\"fast\""), "unknown executor 'fast'; give auto, streams or graphs"},
       {changed("\"bytes\": 16777216", "\"bytes\": 1048576"), "host-to-gpu do not ascend"},
   };
   for (const auto& [text, part] : wrong) {
