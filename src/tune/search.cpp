@@ -412,7 +412,7 @@ class search {
     });
     for (std::size_t k = most_finalists; k < others.size(); ++k) {
       drop(points_[others[k]], explored_,
-           std::to_string(most_finalists) + " others had lower medians");
+           std::to_string(most_finalists) + " other candidates had lower medians");
     }
     others.resize(std::min(others.size(), most_finalists));
     controls.insert(controls.end(), others.begin(), others.end());

@@ -312,8 +312,8 @@ struct normal_equations {
     }
 
     // The integer operations that compute addresses for a lane that takes `mine` ratings of a
-    // chunk. For F = 16 the loop runs four ratings at a time; the rest takes a turn of two ratings
-    // and a turn of one.
+    // chunk. For F = 16 the loop runs four ratings at a time. One turn of two ratings and one turn
+    // of a single rating handle the ratings that are left.
     static INTERLACE_KERNEL std::uint32_t product_addresses(std::uint32_t mine) {
       if (mine == 0) return 0;
       if constexpr (F == 16) return 26 + 10 * (mine / 4) + 9 * (mine / 2 % 2) + 7 * (mine % 2);

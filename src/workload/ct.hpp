@@ -598,8 +598,8 @@ class ct {
   // The image that device `device` holds.
   std::vector<float> result(std::uint32_t device) const { return node_.front(image_, device); }
 
-  // The sum of w (y - a . x)^2 over all rays in the last iteration that tracked the residual. Each
-  // subset is measured before its step.
+  // The sum of w (y - a . x)^2 over all rays, in the last iteration that tracked the residual. For
+  // each ray, x is the image just before the step of the ray's subset.
   double residual() const { return node_.front(cost_, 0)[0]; }
 
  private:

@@ -119,7 +119,8 @@ struct embedding_problem {
                                          [&](std::uint32_t row) { return row >= table_rows; });
         found != rows.end()) {
       throw usage_error("gradient " + std::to_string(found - rows.begin()) + " is for row " +
-                        std::to_string(*found) + "; the table has " + std::to_string(table_rows));
+                        std::to_string(*found) + "; the table has " + std::to_string(table_rows) +
+                        " rows");
     }
     std::uint32_t bits = 0;
     while (std::size_t{1} << bits != width) ++bits;

@@ -17,12 +17,12 @@
 //
 //   rotate          u and w of the coefficients             [kz][6 fields][own ky][kx]
 //   fft             backward along z                        in place
-//   send_planes     stores them to the region `planes`      as they are
+//   send_planes     stores u and w to the region `planes`   as they are
 //   take_planes     collects the own planes                 [6 fields][own z][ky][kx]
 //   fft             backward along y and x                  [6 fields][own z][y][x]
 //   cross           u x w                                   [3 fields][own z][y][x]
 //   fft             forward along x and y                   [3 fields][own z][ky][kx]
-//   send_lines      stores them to the region `lines`       sorted by the device that needs them
+//   send_lines      stores u x w to the region `lines`      sorted by the device that needs them
 //   take_lines      collects the own coefficients           [z][3 fields][own ky][kx]
 //   fft             forward along z                         in place
 //   advance         one stage of the step

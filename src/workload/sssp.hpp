@@ -183,7 +183,8 @@ struct sssp_graph {
 inline void check(const sssp_graph& graph, std::uint64_t source) {
   if (source >= graph.vertices) {
     throw usage_error("there is no vertex " + std::to_string(source) +
-                      " to start from; the graph has " + std::to_string(graph.vertices));
+                      " to start from; the number of vertices is " +
+                      std::to_string(graph.vertices));
   }
   for (std::uint64_t e = 0; e < graph.offsets[graph.vertices]; ++e) {
     if (graph.weights[e] >= 0) continue;

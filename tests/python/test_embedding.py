@@ -63,7 +63,7 @@ def test_a_row_beyond_the_table_is_refused() -> None:
     core = pytest.importorskip("interlace._core")
     cut = np.array([0, 16], dtype=np.uint64)
     rows, gradients = np.array([1, 2], np.uint32), np.zeros((2, 8), np.float32)
-    with pytest.raises(UserError, match="gradient 1 is for row 2; the table has 2"):
+    with pytest.raises(UserError, match="gradient 1 is for row 2; the table has 2 rows"):
         core.run_embedding("host", None, INLINE, cut, 1, 0.0, 1, 4096, 32, "", 2, rows, gradients)
 
 

@@ -12,9 +12,9 @@ class line_splitter {
  public:
   static constexpr std::size_t max_line_bytes = std::size_t{1} << 20U;
 
-  // Calls take(line) for each complete line, without its end (
-  //  or \r
-  // ). If a line is longer than max_line_bytes, returns false and stops.
+  // Calls take(line) for each complete line, without the line feed at its end, and without a
+  // carriage return before the line feed. If a line is longer than max_line_bytes, returns false
+  // and stops.
   template <class Take>
   bool feed(std::string_view bytes, const Take& take) {
     while (!bytes.empty()) {

@@ -140,8 +140,8 @@ struct gradient {
                lane.load(predictor_.staged(), factors + j * (F + 1) + k);
         }
         sum_[lane] = s;
-        // The loop handles four ratings at a time; the rest takes a turn of two ratings and a turn
-        // of one.
+        // The loop handles four ratings at a time. One turn of two ratings and one turn of a single
+        // rating handle the ratings that are left.
         const std::uint32_t turns = passes<F>(n, width_);
         lane.compute({.fp32 = turns,
                       .integer = 19 + 6 * (turns / 4) + 6 * (turns / 2 % 2) + 4 * (turns % 2)});

@@ -441,7 +441,7 @@ class factorisation {
     if (others > 0xffffffffU / factor) {
       throw usage_error("factors of " + std::to_string(factor) +
                         " numbers are possible for up to " + std::to_string(0xffffffffU / factor) +
-                        " rows; there are " + std::to_string(others));
+                        " rows, but there are " + std::to_string(others) + " rows");
     }
     for (const std::uint64_t b : options.boundaries) {
       if (b % factor == 0 && b <= rows * factor) continue;
