@@ -12,12 +12,12 @@
 // memory, copies inside a GPU, streams of contexts that are not primary contexts, and messages that
 // one path carries as fast as several paths.
 //
-// Messages that repeatedly overlap in time avoid each other's links. Each of them is relayed only
-// by GPUs that neither send nor receive a message themselves. At its enqueue, a message takes into
-// account only the messages that are in flight at that time. In the first of many bursts, a message
-// can therefore be slower than a plain copy. 500 ms after a message last overlapped with another
-// message, it uses all paths again. Messages of different processes of a user avoid each other's
-// links, too, no matter which GPUs each process can use.
+// Messages that repeatedly overlap in time avoid each other's links. Each such message is relayed
+// only by GPUs that neither send nor receive a message themselves. When a message is enqueued, the
+// copier takes into account only the messages that are in flight at that time. In the first of many
+// bursts, a message can therefore be slower than a plain copy. 500 ms after a message last
+// overlapped with another message, it uses all paths again. Messages of different processes of a
+// user avoid each other's links, too, no matter which GPUs each process can use.
 //
 // A copy is ordered like one asynchronous copy on `stream`: it starts after the work that is
 // already on the stream, and later work on the stream starts after the copy. The host does not

@@ -18,13 +18,14 @@ constexpr std::uint64_t first_share = 4;  // the first chunk has chunk_bytes div
 // chunk should have.
 std::uint64_t size_for_engine(std::uint64_t left, std::uint64_t wanted) {
   if (left >= 2 * wanted) return wanted;
-  // The next chunk takes half of the rest. A large last chunk would end late, and a very small last
-  // chunk would not be worth a copy.
+  // The next chunk takes half of the elements that are left. A large last chunk would end late, and
+  // a very small last chunk would not be worth a copy.
   return left > wanted ? (left + 1) / 2 : left;
 }
 
 std::uint64_t size_for_threads(std::uint64_t left, std::uint64_t wanted, std::uint64_t least) {
-  // The next chunk has the wanted size, or half of the rest if that half is smaller.
+  // The next chunk has the wanted size, or half of the elements that are left, if that half is
+  // smaller.
   return std::max(least, std::min(wanted, left / 2));
 }
 

@@ -34,7 +34,7 @@ constexpr bool is_one_chunk(std::uint64_t part_bytes, std::uint64_t chunk_bytes)
 // engine loses microseconds between two copies, and small chunks at the end would queue for the
 // engine. Each of these chunks is an eighth larger than the previous chunk, up to chunk_bytes. The
 // engine therefore loses these microseconds while the kernel computes the next chunk. The last two
-// chunks share the rest equally.
+// chunks share the remaining elements equally.
 //
 // Throws usage_error if a chunk cannot hold an element.
 std::vector<chunk> cut_chunks(const region_state& state, std::uint32_t owner);

@@ -24,7 +24,7 @@ using machine::endpoint_kind;
 constexpr double full = 0.98;
 // A simpler plan is preferred if its time is at most this multiple of the shortest time. Several
 // messages never start at exactly the same time. A plan that relies on a common start must
-// therefore gain more than this.
+// therefore gain more than 1 %.
 constexpr double as_fast = 1.01;
 constexpr double as_fast_together = 1.05;
 constexpr std::size_t most_steps = 4096;

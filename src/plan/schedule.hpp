@@ -2,8 +2,9 @@
 //
 // One host thread enqueues the steps in order. A copy starts when all of these conditions hold:
 // - The copy is enqueued.
-// - The previous copy in its slot is complete, and so are all copies on which it depends.
-// - An engine of its GPU is free.
+// - The previous copy in the same slot is complete, and so are all copies on which this copy
+//   depends.
+// - An engine of the copy's GPU is free.
 //
 // The copy holds the engine while it sets up and moves its bytes. Its last byte arrives after the
 // latency of the wires. If a copy of another slot depends on it, that copy starts later by the

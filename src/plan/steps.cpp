@@ -64,7 +64,8 @@ class cutter {
                                        : deal_in_turn(used, bytes, total, budget);
   }
 
-  // The largest size of chunks for which all buffers of a path fit in its staging memory.
+  // The largest size of chunks for which all buffers of a path fit in `budget` bytes, but at least
+  // `grain`.
   static std::uint64_t largest_chunk(const path& way, std::uint64_t budget) {
     return std::max(budget / (way.stops.size() - 2) / most_buffers / grain * grain, grain);
   }

@@ -292,7 +292,7 @@ struct normal_equations {
     INTERLACE_KERNEL void add_products(const Lane& lane, std::uint32_t base, const place& p,
                                        std::uint32_t count, std::uint32_t groups) const {
       tile_sums sums = sums_[lane];
-      // For F = 16 the loop is unrolled to four ratings.
+      // For F = 16 the loop handles four ratings in each turn.
       constexpr std::uint32_t unroll = F == 16 ? 4 : 1;
       for (auto j :
            lane.carrying(unroll, {.fp32 = tile_side * tile_side}, p.group, count, groups)) {
@@ -353,7 +353,9 @@ class als : public factorisation<Node, normal_equations<F>> {
   als(Node& node, const rating_matrix& ratings, const kernel::region_options& users,
       const kernel::region_options& items, float lambda)
       : factorisation<Node, normal_equations<F>>(node, ratings, users, items, {lambda}) {
-    if (!(lambda > 0)) throw usage_error("lambda must be above 0, or equations may be singular");
+    if (!(lambda > 0))
+      throw usage_error(
+          "lambda must be above 0, so that every system of equations has one solution");
   }
 };
 

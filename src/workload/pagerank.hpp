@@ -366,7 +366,8 @@ struct pagerank_problem {
   pagerank_graph graph;
   float damping = 0.85F;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // a contribution goes only to devices that have edges from its vertex
+  bool to_readers =
+      false;  // whether a vertex's contribution goes only to devices with edges from it
 
   static pagerank_problem make(const array_view<std::uint64_t>& offsets,
                                const array_view<std::uint32_t>& columns,

@@ -360,7 +360,7 @@ struct sssp_problem {
   sssp_graph graph;
   std::uint64_t source = 0;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // a distance goes only to devices that have edges from its vertex
+  bool to_readers = false;  // whether a vertex's distance goes only to devices with edges from it
 
   static sssp_problem make(const array_view<std::uint64_t>& offsets,
                            const array_view<std::uint32_t>& columns,

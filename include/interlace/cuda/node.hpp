@@ -284,9 +284,9 @@ class node {
     return count_accesses(device, k);
   }
 
-  // Runs the kernel at once, one range of its blocks after another, and passes to `take` the
-  // accesses of its warps to views. Blocks until the kernel ends. The caller must not call this
-  // function in run. The kernel changes memory like a launch that writes no region. With
+  // Runs the kernel at once, one range of its blocks after another, and blocks until the kernel
+  // ends. Passes to `take` the accesses that the kernel's warps make to views. The caller must not
+  // call this function in run. The kernel changes memory like a launch that writes no region. With
   // `stores_inline`, it changes memory like a launch that writes a region by inline stores.
   template <class Kernel>
   void record(std::uint32_t device, const Kernel& kernel, grid shape,

@@ -46,6 +46,7 @@ class problem_on_cpu final : public module_problem {
 }  // namespace interlace::run
 
 // Makes the source file that calls this macro the library of a workload, for the reference node and
-// the simulated node. `problem` is the struct that interlace/workload/problem.hpp describes, with
-// its namespace. Use the macro once in a library, outside of all namespaces.
+// the simulated node. `problem` is the full name, including the namespace, of the struct that
+// interlace/workload/problem.hpp describes. Use the macro once in a library, outside of all
+// namespaces.
 #define INTERLACE_MODULE_ON_CPU(problem) INTERLACE_MODULE(problem, interlace::run::problem_on_cpu)

@@ -52,6 +52,6 @@ class problem_on_gpus final : public module_problem {
 }  // namespace interlace::run
 
 // Makes the source file that calls this macro the library of a workload, for real GPUs. `problem`
-// is the struct that interlace/workload/problem.hpp describes, with its namespace. Use the macro
-// once in a library, outside of all namespaces.
+// is the full name, including the namespace, of the struct that interlace/workload/problem.hpp
+// describes. Use the macro once in a library, outside of all namespaces.
 #define INTERLACE_MODULE_ON_GPUS(problem) INTERLACE_MODULE(problem, interlace::run::problem_on_gpus)

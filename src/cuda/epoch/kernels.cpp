@@ -15,8 +15,8 @@ namespace interlace::cuda {
 
 namespace {
 
-// A multiprocessor holds as many blocks of the kernel as fit. The result is the percentage of its
-// shared memory that these blocks use.
+// A multiprocessor holds as many blocks of the kernel as fit. The result is the percentage of the
+// multiprocessor's shared memory that these blocks use.
 unsigned int shared_percent(const kernel_operation& k, const cudaFuncAttributes& attributes,
                             int ordinal) {
   int blocks = 0;

@@ -15,7 +15,7 @@ class loaded_kernels {
   struct properties {
     int most_threads = 0;
     std::uint32_t shared_bytes = 0;
-    // Percentage of a multiprocessor's shared memory that all of its blocks use together.
+    // Percentage of a multiprocessor's shared memory that all blocks on the multiprocessor use.
     unsigned int shared_percent = 0;
     bool awaits = false;          // whether the kernel itself waits for the previous work
     std::uint32_t registers = 0;  // registers of each thread

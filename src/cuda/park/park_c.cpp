@@ -21,8 +21,8 @@ struct interlace_contents {
 namespace interlace {
 namespace {
 
-// The share of the available host memory that can be page-locked. The rest is left to other
-// programs.
+// The share of the available host memory that can be page-locked. Other programs keep the remaining
+// memory.
 constexpr double most_of_available = 0.97;
 
 cuda::parking& pools() {

@@ -55,9 +55,10 @@ unsigned int agent_shared_percent(const kernel::region_options& how, int ordinal
 // its next exchange, because the exchange comes after the agent in the launching device's stream.
 //
 // `shared_percent` is the percentage of a multiprocessor's shared memory that is set aside for the
-// agent and for the kernel beside it. The rest is L1. This percentage cannot change while the agent
-// runs. If it leaves too little shared memory for the kernel's blocks, only few of them run at a
-// time. If it leaves too little for the agent's blocks, the agent never runs as a whole.
+// agent and for the kernel beside it. The L1 uses the remaining memory. This percentage cannot
+// change while the agent runs. If it leaves too little shared memory for the kernel's blocks, only
+// few of them run at a time. If it leaves too little for the agent's blocks, the agent never runs
+// as a whole.
 void launch_agent(agent_arguments a, const kernel::region_options& how, unsigned int shared_percent,
                   cudaStream_t stream);
 

@@ -60,7 +60,8 @@ struct block_options {
   unsigned most_thread_blocks = 0;
   // The size of the page-locked memory for lists in each context.
   std::size_t room_bytes = std::size_t{64} << 20U;
-  // Whether the machine's profile, if there is one, says which way is the fastest.
+  // Whether to use the times in the machine's profile. If this is false or there is no profile,
+  // the times of an H200 are used.
   bool use_profile = true;
   std::function<void(const std::string&)> report = {};  // gets sentences for people; may be empty
 };

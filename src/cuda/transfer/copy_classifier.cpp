@@ -120,7 +120,7 @@ bool copy_classifier::classify_message(copy_call& call, bool captures, copy_repo
   if (from && to) {
     const std::uint64_t now_ns = usage_.now_ns();
     // A captured message runs later. When it is planned, it avoids the links of those pairs whose
-    // messages overlapped earlier with messages of its own pair.
+    // messages overlapped earlier with messages of this message's pair.
     if (!call.capturing) usage_.add_direct(one, call.user, now_ns);
     call.choice = planner_.choice_of(one);
     const std::vector<endpoint>& allowed = routes_.relays(one.from, one.to, call.choice);

@@ -69,8 +69,8 @@ class dualopt final : public load_mechanism {
     for (const auto& g : gpus_) g->use_rdma_cache(used);
   }
 
-  // A copy of the engine's decision. The copy is needed because the treatment may decide before the
-  // GPUs exist.
+  // Whether the RDMA caches are in use. This member keeps the decision, because the treatment may
+  // decide before the GPUs exist.
   bool caches_used_ = false;
   std::vector<std::unique_ptr<treated_loads>> gpus_;
   load_treatment treatment_;

@@ -35,7 +35,7 @@ class load_treatment {
   }
   const bitmask_generator& masks() const { return masks_; }
 
-  // Whether the GPU must report its accesses at the L1 to the functions below. `words` marks the
+  // Whether the GPU must call the functions below for each access at the L1. `words` marks the
   // 4-byte words of a line that the lanes of a load read.
   bool watches() const { return pages_ || (engine_ && engine_->watches()); }
   void local(picoseconds now) {

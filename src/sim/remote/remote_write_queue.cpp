@@ -154,8 +154,8 @@ bool remote_write_queue::flush_line(std::uint64_t line, flush_reason reason, flu
   out.lines.clear();
   take_out(id, out);
   w.available += out.payload;
-  // The number of stores of a single line is not recorded. These stores count with the rest of the
-  // window.
+  // The number of stores to a single line is not recorded. The window's stores are therefore
+  // counted when the last line of the window leaves.
   out.stores = 0;
   if (lines_.oldest(in) == line_buffer::none) {
     out.stores = w.stores;

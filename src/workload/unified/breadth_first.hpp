@@ -113,8 +113,8 @@ class breadth_first {
     ++kernel_.current;
     return true;
   }
-  // For each vertex, the number of edges from the source, or -1 if there is no path. Floats hold
-  // numbers below 2^24 exactly.
+  // For each vertex, the number of edges on the shortest path from the source, or -1 if there is no
+  // path. Floats hold numbers below 2^24 exactly.
   std::vector<float> result() const {
     const std::vector<std::uint32_t> levels = node_.download(kernel_.levels);
     std::vector<float> values(levels.size());

@@ -170,7 +170,7 @@ struct large_reduction {
 // The launch functions only enqueue on the stream. The caller must make the stream's device
 // current.
 
-// Says whether an exchange, and the next kernel of its stream, are launched early.
+// Says whether an exchange, and the next kernel of the same stream, are launched early.
 struct early_launch {
   // Whether the exchange is launched before the previous kernel has ended. With an early launch,
   // the exchange itself waits for the kernel's end.

@@ -1,5 +1,5 @@
 // A warp's work in the form that the timing model replays. It has the warp's instructions in
-// program order, and for each instruction the lines that its lanes touch together.
+// program order, and for each instruction the lines that the warp's lanes touch together.
 #pragma once
 
 #include <cstdint>

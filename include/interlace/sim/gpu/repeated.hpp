@@ -1,6 +1,6 @@
 // The record of a stretch of a kernel that repeats (warp.repeated). The record has the instructions
-// of the stretch, and the order in which its lanes reach memory. The addresses differ in each
-// repetition.
+// of the stretch, and the order in which the warp's lanes reach memory. The addresses differ in
+// each repetition.
 #pragma once
 
 #include <cstddef>
