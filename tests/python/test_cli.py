@@ -253,7 +253,7 @@ def test_a_missing_core(run: Run, graph: Path, monkeypatch: pytest.MonkeyPatch) 
     ran = run(*study_of(graph))
     assert ran.code == 2
     assert ran.err.startswith("interlace: the compiled part of Interlace cannot be loaded (")
-    assert ran.err.endswith("; install it anew with ./quickstart\n")
+    assert ran.err.endswith("; install Interlace anew with ./quickstart\n")
 
 
 # --- the frame ------------------------------------------------------------------------------------
@@ -415,7 +415,9 @@ def test_what_cannot_go_to_standard_output(
 ) -> None:
     ran = run(*(word.format(graph=graph) for word in words))
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err == f"interlace: {option} -: this file cannot be standard output; give a name\n"
+    assert (
+        ran.err == f"interlace: {option} -: this file cannot be standard output; give a file name\n"
+    )
 
 
 LAUNCHER = Path(__file__).parents[2] / "python/launcher/interlace"

@@ -258,7 +258,7 @@ def test_no_peer_access(tmp_path: Path) -> None:
     assert states(found, doctor.GPUS)["peer access"] == NOTE
     said = text_of(found, "peer access")
     assert said.startswith(
-        "not between GPUs 1-0: the driver takes a copy between such GPUs through host memory"
+        "not between GPUs 1-0: the driver sends a copy between such GPUs through host memory"
     )
     assert text_of(found, "copy") == said
 

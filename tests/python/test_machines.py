@@ -373,11 +373,11 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (
         drop("read_request_bytes"),
-        "protocol.pcie3.read_request_bytes is missing; pcie3 counts packets with it",
+        "protocol.pcie3.read_request_bytes is missing; the kind pcie3 needs it",
     ),
     (
         put('kind = "nvlink2"', 'kind = "nvlink2"\npacket_overhead_bytes = 1'),
-        "protocol.nvlink2.packet_overhead_bytes has no meaning for nvlink2",
+        "protocol.nvlink2.packet_overhead_bytes has no meaning for nvlink2; leave it out",
     ),
     (
         put('protocol = "nvlink2"', 'protocol = "nvlink3"'),
@@ -474,11 +474,14 @@ BAD: list[tuple[Edit, str]] = [
         lambda text: put('ends = ["gpu2-3", "plx1"]', 'ends = ["gpu2", "plx1"]')(
             put('ends = ["gpu*", "gpu*"]', 'ends = ["gpu0", "gpu1-2"]')(text)
         ),
-        "link: no path from gpu0 to gpu3; GPUs do not forward, so each needs a link "
-        "to a common switch, to the host or to the other",
+        "link: no path from gpu0 to gpu3; GPUs do not forward data, so join the "
+        "two GPUs by a link, by switches or by the host",
     ),
-    (put('name = "plx1"', 'name = "plx0"'), 'switch: two are named "plx0"'),
-    (put('name = "plx1"', 'name = "gpu7"'), 'switch: the name "gpu7" is taken'),
+    (put('name = "plx1"', 'name = "plx0"'), 'switch: two switches have the name "plx0"'),
+    (
+        put('name = "plx1"', 'name = "gpu7"'),
+        'switch: the name "gpu7" is reserved for GPUs and the host; give another name',
+    ),
     (
         put('name = "plx1"', 'name = "PLX 1"'),
         "switch 2: name is 'PLX 1'; it must begin with a letter and "
@@ -486,7 +489,7 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (
         add('[[switch]]\nname = "alone"\nlatency_ns = 1'),
-        'switch: "alone" has no link',
+        'switch: "alone" has no link; add a link or remove the switch',
     ),
     (lambda text: text[: text.index("# Every pair")], "link is missing"),
     (lambda _: "", "format is missing; the first line of a machine is format = 1"),

@@ -214,7 +214,9 @@ def test_wrong_files_are_refused_with_the_place(run: Run, tmp_path: Path, map_fi
     assert "is not a sound xz file" in error_of(run, "info", packed, "--map", map_file)
     other = tmp_path / "notes.txt"
     other.write_text("words\n")
-    assert "has none of the formats accel-sim, nvbit, mgpusim" in error_of(run, "info", other)
+    assert "does not look like a file of the formats accel-sim, nvbit, mgpusim" in error_of(
+        run, "info", other
+    )
     source.write_text(kernel(4))
     assert run("trace", "convert", source, out, "--map", map_file).code == 0
     whole = out.read_bytes()
@@ -303,7 +305,10 @@ def test_results_do_not_replace_what_is_read_or_written(
         ),
         (MAP.replace("0x7f0000000000", f"{1 << 70}", 1), "range[0] ends after the last address"),
         (MAP.replace("0x100000", f"{1 << 70}", 1), "range[0] ends after the last address"),
-        (f"gpus = {'[' * 101}{']' * 101}\n", ": this is not a map file: too deeply nested"),
+        (
+            f"gpus = {'[' * 101}{']' * 101}\n",
+            ": this is not a map file, because it is too deeply nested",
+        ),
     ],
 )
 def test_wrong_maps_are_refused(tmp_path: Path, text: str, message: str) -> None:

@@ -27,9 +27,10 @@ MOST_RESULTS_BYTES = 64 << 20  # the largest size of a file that is read as a wh
 
 
 def check_writable(path: Path, option: str) -> None:
-    """Raise UserError unless a file can be written at `path`. The user named it with `option`.
+    """Raise UserError unless a file can be written at `path`.
 
-    The check leaves no file. Writing can still fail later, for example if the disk is full.
+    `option` is the option with which the user named the file. The check leaves no file. Writing can
+    still fail later, for example if the disk is full.
     """
     if path == STDOUT:
         return
@@ -84,7 +85,7 @@ def refuse_stdout(path: Path, option: str) -> None:
     Use this function if the file is binary, or if the command appends to the file.
     """
     if path == STDOUT:
-        raise UserError(f"{option} {path}: this file cannot be standard output; give a name")
+        raise UserError(f"{option} {path}: this file cannot be standard output; give a file name")
 
 
 def require_regular(path: Path) -> None:

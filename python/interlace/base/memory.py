@@ -12,9 +12,7 @@ OWN_CGROUPS = Path("/proc/self/cgroup")
 
 
 def memory_bytes() -> int:
-    """Return the memory of the machine, the limit of the control groups or the ulimit, whichever is
-    smallest.
-    """
+    """Return the smallest of the machine's memory, the limits of control groups and the ulimit."""
     limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"), *_cgroup_limits()]
     for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA):
         soft, _ = resource.getrlimit(kind)
@@ -24,7 +22,10 @@ def memory_bytes() -> int:
 
 
 def _cgroup_limits() -> list[int]:
-    """Return the limits of this process's control group and of its parents, in versions 1 and 2."""
+    """Return the limits of this process's control group and of all groups that contain this group.
+
+    The group can belong to version 1 or version 2 of control groups.
+    """
     try:
         lines = OWN_CGROUPS.read_text().splitlines()
     except OSError:

@@ -16,8 +16,8 @@ def load_core() -> Any:
         return importlib.import_module("interlace._core")
     except ImportError as error:
         raise UserError(
-            f"the compiled part of Interlace cannot be loaded ({error}); install it anew with "
-            "./quickstart"
+            f"the compiled part of Interlace cannot be loaded ({error}); install "
+            "Interlace anew with ./quickstart"
         ) from None
 
 
@@ -30,8 +30,8 @@ def load_driver() -> Any:
         return importlib.import_module("interlace._driver")
     except ImportError as error:
         raise UserError(
-            f"the part of Interlace for checkpoints on GPUs cannot be loaded ({error}); install it "
-            "anew with ./quickstart"
+            f"the part of Interlace for checkpoints on GPUs cannot be loaded ({error}); install "
+            "Interlace anew with ./quickstart"
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Statistics."""
+"""The geometric mean."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def print_table(
     styles: Sequence[str],
     foot: Sequence[str],
 ) -> None:
-    """Print a table, with its headline above the table and notes about all rows below it.
+    """Print a table, with the headline `head` above the table and the notes `foot` below it.
 
     `groups` has a number for each row. A new section begins at each row whose number differs from
     the row above. `styles` has the style of each row on a terminal.

@@ -48,7 +48,7 @@ def read_text(path: Path, what: str, most: int = MAX_FILE_BYTES) -> str:
 
 def parse_any(text: str, where: str, what: str) -> dict[str, Any]:
     """Parse the text without a check of its `format`. `where` names the file in errors."""
-    deep = f"{where}: this is not a {what} file: too deeply nested"
+    deep = f"{where}: this is not a {what} file, because it is too deeply nested"
     if _LONG_KEY.search(
         text
     ):  # tomllib needs memory that grows with the square of the number of parts of a key

@@ -159,13 +159,17 @@ def _problems_of_tables(machine: Machine) -> Iterator[Problem]:
     names: set[str] = set()
     if len(machine.switch) > MAX_SWITCHES:
         yield Problem(
-            f"switch: there are {len(machine.switch)}; at most {MAX_SWITCHES} are allowed"
+            f"switch: there are {len(machine.switch)} switches, but at most {MAX_SWITCHES} are "
+            "allowed"
         )
     for switch in machine.switch:
         if switch.name == "host" or switch.name.rstrip("0123456789") == "gpu":
-            yield Problem(f'switch: the name "{switch.name}" is taken')
+            yield Problem(
+                f'switch: the name "{switch.name}" is reserved for GPUs and the host; give '
+                "another name"
+            )
         elif switch.name in names:
-            yield Problem(f'switch: two are named "{switch.name}"')
+            yield Problem(f'switch: two switches have the name "{switch.name}"')
         names.add(switch.name)
 
 
@@ -176,20 +180,26 @@ def _problems_of_protocol(name: str, protocol: Protocol) -> Iterator[Problem]:
         given = getattr(protocol, key.name) is not UNSET
         keys = (key.full, "protocol.kind")
         if is_pcie and key.need == "pcie" and not given:
-            sentence = f"{where}.{key.name} is missing; {protocol.kind} counts packets with it"
+            sentence = f"{where}.{key.name} is missing; the kind {protocol.kind} needs it"
             yield Problem(sentence, keys)
         not_its = ("nvlink_only",) if is_pcie else ("pcie", "pcie_only")
         if given and key.need in not_its:
-            yield Problem(f"{where}.{key.name} has no meaning for {protocol.kind}", keys)
+            yield Problem(
+                f"{where}.{key.name} has no meaning for {protocol.kind}; leave it out", keys
+            )
     payload = protocol.max_payload_bytes
     keys = ("protocol.max_payload_bytes", "protocol.kind")
     if not is_pcie and (payload > 256 or payload % 16):
         yield Problem(
-            f"{where}.max_payload_bytes is {payload}; NVLink packets carry 16 to 256, by 16", keys
+            f"{where}.max_payload_bytes is {payload}; it must be a multiple of 16 from 16 to 256, "
+            "because packets of NVLink have these sizes",
+            keys,
         )
     if is_pcie and payload & (payload - 1):
         yield Problem(
-            f"{where}.max_payload_bytes is {payload}; PCIe payload sizes are powers of two", keys
+            f"{where}.max_payload_bytes is {payload}; it must be a power of two, because packets "
+            "of PCIe have these sizes",
+            keys,
         )
 
 
@@ -235,10 +245,10 @@ def _problems_of_links(machine: Machine) -> Iterator[Problem]:
     for one, other in itertools.combinations(gpu_names(machine), 2):
         if other not in reachable(one, neighbours):
             yield Problem(
-                f"link: no path from {one} to {other}; GPUs do not forward, so each needs a link "
-                "to a common switch, to the host or to the other"
+                f"link: no path from {one} to {other}; GPUs do not forward data, so join the two "
+                "GPUs by a link, by switches or by the host"
             )
             return
     for switch in machine.switch:
         if switch.name not in neighbours:
-            yield Problem(f'switch: "{switch.name}" has no link')
+            yield Problem(f'switch: "{switch.name}" has no link; add a link or remove the switch')

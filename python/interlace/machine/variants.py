@@ -85,7 +85,7 @@ def _in_list(key: str) -> str:
 
 
 def _as_given(key: str, like: str) -> str:
-    """Return a key of schema.py in the form of the user's key, as link.nvlink2.copy_GB_per_s."""
+    """Return a key of schema.py in the form of the user's key, such as link.nvlink2.width."""
     table = like.partition(".")[0]
     if table not in ("link", "switch", "protocol") or not key.startswith(f"{table}."):
         return key

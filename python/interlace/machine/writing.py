@@ -37,8 +37,8 @@ def machine_text(machine: Machine) -> str:
 class _Writer:
     """Appends tables and keys to the end of a document.
 
-    `last` is the table or the document to whose text the next text is appended: text between two
-    tables belongs to the first of the two.
+    `last` is the table or the document that receives the next text. Text between two tables belongs
+    to the first table.
     """
 
     def __init__(self, sources: dict[str, str], file: Container) -> None:

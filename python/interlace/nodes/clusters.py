@@ -1,6 +1,7 @@
 """Runs simulations on a Dask cluster instead of this machine's cores.
 
-All workers need the same build of Interlace. Each task therefore names its compiled simulator.
+All workers need the same build of Interlace. Each task therefore has the hash of the compiled
+simulator that made the task.
 """
 
 from __future__ import annotations
@@ -137,8 +138,8 @@ class _Silence:
                 self._told.add(worker)
                 self._say(
                     f"interlace: worker {worker} has sent nothing for {now - since:.0f} s, and the "
-                    "sweep waits for its runs. Stop this worker, and other workers take over its "
-                    "runs"
+                    "sweep waits for this worker's runs; if you stop the worker, other workers "
+                    "take over its runs"
                 )
 
 

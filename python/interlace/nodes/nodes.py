@@ -67,13 +67,13 @@ class Node:
             yield found
 
     def runs(self, mechanism: str) -> bool:
-        """Return whether this node runs the mechanism. Otherwise, its rows are derived."""
+        """Return whether this node runs the mechanism. If not, the mechanism's rows are derived."""
         raise NotImplementedError
 
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and notes about those that cannot.
+        """Return the default mechanisms that can run here, and notes about all that cannot.
 
         `defaults` are the workload's default mechanisms. Libraries of other vendors are added only
         if the workload has the usual defaults.
@@ -317,7 +317,7 @@ def real_node(
 
     With `by_processes`, a mechanism that needs a process for each GPU may run in such processes.
     `sharing` is the number of devices that may share the GPUs if there are fewer GPUs. If there is
-    no GPU, raise UserError; its message suggests `hint` instead.
+    no GPU, raise UserError. The message ends with `hint`, which says what the user can do.
     """
     if sharing:  # each stream of each device needs its own hardware queue
         os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")

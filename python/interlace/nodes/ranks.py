@@ -2,9 +2,9 @@
 
 The caller writes the data into a folder and starts the processes with `python -m
 interlace.nodes.ranks FOLDER RANK`. Each process maps the data from the folder. Rank 0 writes a file
-into the folder, which the other ranks need to connect to rank 0. Each process writes its figures
-and its GPU's part of the result. The caller combines the figures and the parts. If one process
-fails, the caller ends all other processes.
+into the folder. The other ranks need this file to connect to rank 0. Each process writes its
+figures and its GPU's part of the result. The caller combines the figures and the parts. If one
+process fails, the caller ends all other processes.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
     if code is not None and code < 0:
         how = f"its process was killed by {signal.Signals(-code).name}"
         if -code == signal.SIGALRM:
-            how = f"its process could not connect to the others within {START_S} s"
+            how = f"its process could not connect to all others within {START_S} s"
         last = f"{how} ({last})"
     raise RunFailure(f"{what}: GPU {rank}: {last}")
 
@@ -179,7 +179,7 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
 
 
 def _id(folder: Path, rank: int, cuda: Any, files: list[str]) -> bytes:
-    """Return NVSHMEM's id of the job. Rank 0 makes the id, and the other ranks wait for it."""
+    """Return NVSHMEM's id of the job. Rank 0 makes the id, and all other ranks wait for it."""
     path = folder / "id"
     if rank == 0:
         made = bytes(cuda.make_nvshmem_id(files))

@@ -1,4 +1,4 @@
-"""Reads map files. They say which GPU owns each address of a trace and which ran each kernel."""
+"""Reads map files. A map file names the owner of each address and the GPU that ran each kernel."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def load_map(file: Path) -> Places:
         if (one.gpu is None) == (one.page_bytes is None):
             raise UserError(
                 f"{file}: {key} needs either gpu or page_bytes; give page_bytes if the GPUs own "
-                "its pages in turn"
+                "the pages of the range in turn"
             )
         if one.page_bytes is not None and one.page_bytes & (one.page_bytes - 1):
             raise UserError(f"{file}: {key}.page_bytes is {one.page_bytes}; give a power of two")

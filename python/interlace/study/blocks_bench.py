@@ -31,7 +31,7 @@ POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
 IN_A_ROW = 8  # batches without a wait between them, for the field `in_a_row_us`
 MOST_LOOP = (
-    4096  # the loop of plain copies is skipped for more blocks: it takes long and shows nothing new
+    4096  # plain copies are not measured with more blocks, because they take long and show no more
 )
 WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies during a batch
 WORK_TIMES = 400
@@ -50,7 +50,7 @@ class BlocksRow(msgspec.Struct):
     best_us: float
     host_ns: float  # the median of the host's time in the call, divided by the number of blocks
     gb_per_s: float  # the rate that follows from the median time
-    in_a_row_us: float | None  # the time per batch when eight batches follow each other
+    in_a_row_us: float | None  # the time per batch when eight batches run without a wait between
     slower: float | None  # this method's time divided by that of the fastest other library, minus 1
     wrong: int  # the number of blocks with wrong bytes
 
@@ -58,7 +58,7 @@ class BlocksRow(msgspec.Struct):
 class BesideRow(msgspec.Struct):
     """The slowdown of a kernel while batches of blocks are copied."""
 
-    kernel: str  # compute: it multiplies matrices; memory: it reads and writes the GPU's memory
+    kernel: str  # compute (multiplies matrices) or memory (reads and writes the GPU's memory)
     direction: str
     block_bytes: int
     method: str
@@ -318,7 +318,7 @@ def _beside(
     while len(copies) < 3 or not end.query():
         copy()
         copies.append(event(on.stream))
-        copies[-2].synchronize()  # from here on, one batch runs and the next one waits
+        copies[-2].synchronize()  # after this, one batch runs and the next batch waits
     on.wait()
     beside_ms = float(begin.elapsed_time(end))
     seconds = 1e-3 * float(copies[0].elapsed_time(copies[-1]))

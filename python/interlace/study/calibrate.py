@@ -32,7 +32,7 @@ FORMAT = 1  # the format version of results files
 
 
 class MeasuredRow(msgspec.Struct, forbid_unknown_fields=True):
-    """A measured row in a file. Its unit is the unit of the calibration's row of the same name."""
+    """A measured row in a file. The calibration's row with the same name has the unit."""
 
     row: str
     value: float
@@ -190,7 +190,10 @@ def compare(
     machine: Machine, rows: Sequence[Definition], given: MeasuredRows,
     reason: Callable[[str], str], jobs: int,
 ) -> CalibrationResults:  # fmt: skip
-    """Simulate each measured row, and compare. `reason` says why a row was not measured."""
+    """Simulate each measured row, and compare the simulated value with the measured value.
+
+    `reason` returns why a row was not measured.
+    """
     values = {row.row: row.value for row in given.rows}
     compared = [row for row in rows if row.key in values]
     with progress(f"calibration of {machine.name}", len(compared), "rows") as tick:

@@ -24,9 +24,7 @@ from interlace.study.plan import Message, make
 GPUS = 4  # the number of GPUs of the largest rows
 PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation gives the time of a round
 OVERLAP_BYTES = 256 * MIB
-SMALL_CHUNKS_BYTES = (
-    240 * MIB
-)  # of 1 MiB, because a real node waits for at most 256 chunks, and smaller chunks are more
+SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB; a real node waits for at most 256 chunks
 STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all others
 LOADED = MIB  # the number of elements that a GPU loads from a peer
 COPIED_BYTES = 16 * MIB  # the number of bytes that a copy kernel moves

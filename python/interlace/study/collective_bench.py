@@ -19,7 +19,7 @@ FLOAT32 = 4  # the bytes of a float32
 
 
 def messages_of(pattern: str, gpus: int) -> int:
-    """Return how many blocks each GPU sends to each other GPU.
+    """Return how many blocks each GPU sends to every other GPU.
 
     An all-reduce sends two blocks: first the summands and then the sums.
     """

@@ -38,7 +38,7 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """Return the messages of a pattern, which are in flight at once, as (source, destination)."""
+    """Return the messages of a pattern as (source, destination). All are in flight at once."""
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]
@@ -148,7 +148,8 @@ def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
     """Return the patterns, each with the number of messages per pair of memories.
 
-    `osu` selects the patterns of the OSU benchmarks, for which the number is `window`.
+    This number is `window`. With `osu`, the patterns are those of the OSU benchmarks, and one of
+    them has only one message per pair.
     """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))

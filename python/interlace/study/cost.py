@@ -85,12 +85,12 @@ OF_DUALOPT = (
     Figure(
         "0.032 % of the hardware",
         "DualOpt, section 6.4",
-        "the paper gives an area; it counts no area for the RDMA cache, which is part of the L2",
+        "the paper gives an area, without the RDMA cache, because this cache is part of the L2",
     ),
     Figure(
         "a 3-bit count of up to 10 responses in a packet",
         "DualOpt, section 4.1.3",
-        "3 bits cannot hold the number 10; our packets have 4 bits",
+        "3 bits cannot hold the number 10; simulated packets have 4 bits",
     ),
 )
 # Each entry has the name of a scheme, and four properties: whether the scheme runs unchanged
@@ -167,8 +167,8 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
     found = [
         (
             "dualopt-adaptive",
-            "counters of loads and of agreeing windows; the number of the compute unit that still "
-            "looks into its L1",
+            "a counter of loads, a counter of windows that agree, and the number of the compute "
+            "unit that still looks into its L1",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )

@@ -137,8 +137,8 @@ def parse_design_space(text: str, file: Path) -> DesignSpace:
     least = len(machines) * (1 + len(space.gpus) * len(space.mechanisms))
     if least > MAX_RUNS:
         raise UserError(
-            f"{where}: this sweep has {least:,} runs or more, and a sweep has at most "
-            f"{MAX_RUNS:,}; leave out values"
+            f"{where}: this sweep has at least {least:,} runs, but at most {MAX_RUNS:,} are "
+            "allowed; leave out values"
         )
     return space
 
@@ -284,13 +284,13 @@ def _axes(document: Mapping[str, Any], where: str) -> tuple[Axes, ...]:
         found.append(Axes(tuple(group), steps))
     if len(seen) > MAX_KEYS:
         raise UserError(
-            f"{where}: the axes have {len(seen)} keys, and a sweep has at most {MAX_KEYS}; leave "
+            f"{where}: the axes have {len(seen)} keys, but at most {MAX_KEYS} are allowed; leave "
             "out keys"
         )
     if not found:
         raise UserError(f"{where}: there is no axis; list the values of a key in the table [axes]")
     if math.prod(len(axis.values) for axis in found) > MAX_RUNS:
-        raise UserError(f"{where}: the axes have more than {MAX_RUNS:,} points; leave out values")
+        raise UserError(f"{where}: the axes have over {MAX_RUNS:,} points; leave out values")
     return tuple(found)
 
 

@@ -207,7 +207,7 @@ def _peers(gpus: Answer) -> Finding:
         GPUS,
         "peer access",
         NOTE,
-        f"not between GPUs {pairs}: the driver takes a copy between such GPUs through host memory "
+        f"not between GPUs {pairs}: the driver sends a copy between such GPUs through host memory "
         "as one plain copy, and studies and regions do not use such GPUs together",
     )
 
@@ -342,7 +342,7 @@ def _system(facts: Answer) -> list[Finding]:
         said = (
             f"restricted (ptrace_scope {scope}): CMA and single-copy transfers of MPI or UCX, and "
         )
-        said += "debuggers, are limited; Interlace's own processes do not need it"
+        said += "debuggers, are limited; Interlace's own processes do not need ptrace"
     found.append(Finding(SYSTEM, "ptrace", NOTE if restricted else WORKS, said))
     return [*found, _iommu(facts.get("iommu", {})), _acs(facts.get("acs", {}))]
 

@@ -50,14 +50,14 @@ class Plan:
         return found if mechanism != besides or config in found else [*found, config]
 
     def bulk_copies(self) -> list[Case]:
-        """Return the cases of bulk-copy on several GPUs. Real GPUs derive the bound from them."""
+        """Return the cases of bulk-copy on several GPUs. On real GPUs, they give the bound."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
         """Return whether the study may leave this case out.
 
-        The study may leave a case out if the user did not name it and it may not fit on a GPU: an
-        agent of `polling` that copies in bulk needs much shared memory.
+        This is so if the user did not name the case, and the case has an agent of `polling` that
+        copies in bulk. Such an agent needs much shared memory, so it may not fit on a GPU.
         """
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
         named = case.config == known or self.besides.get(case.gpus) == case[1:]
@@ -91,7 +91,7 @@ class Checked:
 def _choose(
     plan: Plan, checked: dict[Case, Checked]
 ) -> tuple[dict[tuple[int, str], Case], list[Case]]:
-    """Return the case with the fastest configuration of each row, and all slower cases."""
+    """Return the case with the fastest configuration for each row, and all slower cases."""
     best: dict[tuple[int, str], Case] = {}
     for gpus in plan.gpus:
         for mechanism in plan.names(gpus):
@@ -112,8 +112,8 @@ class Times:
         self.single_s = single_s
         self.bulk_s: dict[int, float] = {}
         self.bound_s: dict[int, float] = {}
-        # By number of GPUs: the shortest time in which the links, or the memory of a GPU, can make
-        # the transfers.
+        # Maps a number of GPUs to the shortest time in which the links and the memory of the GPUs
+        # can make the transfers.
         self.transfer_s: dict[int, float] = {}
 
     def speedup(self, time_s: float) -> float:
@@ -232,7 +232,7 @@ class _Rows:
 def _measured_wire(outcome: Outcome, counted: Wire) -> Wire:
     """Return the wire bytes of a measured run.
 
-    The host node counts the bytes that a kernel sends and the bytes that its receivers read. The
+    The host node counts the bytes that a kernel sends and the bytes that the receivers read. The
     NVLink counter `raw` counts every byte that left the GPUs. All of these bytes except the payload
     are protocol bytes: headers, and the padding of stores that are smaller than a data flit. The
     counter `data` is not used, because it counts this padding as data. Return None if there are no
@@ -277,7 +277,7 @@ def _add_transfers(
 def _hidden_s(time_s: float, epoch_s: Sequence[float], transfer_s: Sequence[float]) -> float:
     """Return the time of a run in which each epoch hides its own transfers.
 
-    `epoch_s` has the time of each epoch. If it is empty, the run counts as one epoch.
+    `epoch_s` has the time of each epoch. If it is empty, the whole run is treated as one epoch.
     """
     if len(epoch_s) != len(transfer_s) or sum(epoch_s) <= 0:
         return max(time_s, sum(transfer_s))

@@ -110,7 +110,8 @@ class Request(NamedTuple):
     repeats: int
     places: tuple[str, ...] = ("cache",)
     methods: tuple[str, ...] | None = None  # the loaders; None means all loaders
-    # further numbers of cores, for `interlace` and for the limit, which depends on the cores
+    # `interlace` and the limit depend on the cores, and are also measured with these numbers of
+    # cores
     cores: tuple[int, ...] = ()
     limit_s: float | None = None  # no measurement starts after this many seconds
 
@@ -222,8 +223,8 @@ class _Place:
         self.write, self.notes, self.tick = write, notes, tick
         self.methods = [m for m in methods if (m.cold if place == "cold" else m.warm)]
         if place == "cold":
-            # The limit is measured first, because every row is compared with it and the time may
-            # end early.
+            # The limit is measured first, because every row is compared with the limit, and the
+            # allowed time may be over before all methods are measured.
             self.methods.sort(key=lambda m: m.name not in LIMITS)
         self.rows: dict[tuple[str, str, int], _Measured] = {}
 
@@ -449,7 +450,7 @@ def machine_of(device: str, framework: str) -> tuple[dict[str, Any], str | None]
 
 
 def default_device() -> str:
-    """Return the first GPU, or None if there is no GPU."""
+    """Return the first GPU, or "cpu" if there is no GPU."""
     for name in ("torch", "cupy"):
         if importlib.util.find_spec(name) is not None:
             return "cuda:0" if count_gpus(name) else "cpu"

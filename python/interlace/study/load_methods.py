@@ -36,7 +36,7 @@ class Asked(NamedTuple):
 
 
 class Method(NamedTuple):
-    """A loader, and when it can be used."""
+    """A loader, and the conditions under which it can be used."""
 
     name: str
     module: str  # the module that must be importable

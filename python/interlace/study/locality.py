@@ -109,7 +109,7 @@ class Loads(msgspec.Struct, frozen=True):
     migration_batches: int
     remote_by_words: list[
         int
-    ]  # entry i counts the loads that need i + 1 words of 4 bytes of the line
+    ]  # entry i is the number of loads that need i + 1 words (of 4 bytes) of the line
     l2_loads: int
     l2_hits: int
     mean_wait_s: float  # the mean time for which a load instruction waits
@@ -165,7 +165,7 @@ class LocalityRow(msgspec.Struct, frozen=True):
 
 
 class MeasuredProgram(msgspec.Struct, frozen=True):
-    """A measured run: a program on a number of real GPUs. Remote loads are plain loads there."""
+    """A measured run: a program on a number of real GPUs. Its remote loads are plain loads."""
 
     program: str
     sizes: str

@@ -62,10 +62,10 @@ class OverlapRow(msgspec.Struct):
     best: bool = (
         False  # whether this is the fastest configuration of its mechanism; false for bulk-copy
     )
-    # The fraction of the time that tracking adds to a run without transfers. Only the best
-    # configuration of a mechanism that tracks chunks has this figure.
+    # The time that tracking adds to a run without transfers, divided by the time of this run. Only
+    # the best configuration of a mechanism that tracks chunks has this figure.
     tracking: float | None = None
-    # the time of an epoch without transfers in each repeat, of this configuration or of bulk-copy
+    # the time of an epoch in each repeat of this row's configuration, but without transfers
     untransferred_epoch_s: list[float] = []
     remarks: list[str] = []
 
@@ -79,7 +79,7 @@ class Balance(msgspec.Struct):
     compute_s: float  # the time of the kernel alone
     spread: float  # the last time of bulk-copy divided by its first time, minus 1
     copied_epoch_s: list[float]  # the time of bulk-copy with a kernel that does not compute
-    stored_epoch_s: list[float]  # the time of a kernel alone that does not compute
+    stored_epoch_s: list[float]  # the time of a kernel that runs alone and does not compute
     compute_epoch_s: list[float]
     bulk_epoch_s: list[list[float]]  # the time of bulk-copy at the start, and again at the end
 
@@ -171,7 +171,7 @@ class Overlap:
             row.tracking = found.time_s / alone.time_s - 1
 
     def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
-        """Return the speedup of a configuration over bulk-copy, which is measured just before."""
+        """Measure bulk-copy and then a configuration. Return the speedup of the configuration."""
         copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
         return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
 

@@ -45,7 +45,7 @@ DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Import `interlace.runtime.parking`. It loads NumPy, which the help text does not need."""
+    """Return `interlace.runtime.parking`. To load it takes long, and help texts do not need it."""
     from interlace.runtime import parking
 
     return parking
@@ -74,8 +74,8 @@ class ParkRow(msgspec.Struct):
     )
     wrong: int  # the number of tensors with wrong bytes
     prepare_s: float | None = None  # the time of prepare_park, which ran before the first park
-    # The time of the first park of a second process. The GPU may already know the pages of this
-    # process.
+    # The time of the first park of a second process. This process may get the pages that the first
+    # process had page-locked.
     second_process_first_park_s: float | None = None
 
 
@@ -418,7 +418,7 @@ def _versions(methods: list[str], left_out: dict[str, str]) -> dict[str, str]:
 
 
 def run(most: int, methods: list[str], repeats: int, limit: int | None = None) -> ParkResults:
-    """Measure the methods, each in a process of its own. Stop after `limit` seconds."""
+    """Measure the methods, each in a process of its own. All together may take `limit` seconds."""
     began = time.monotonic()
     if find_spec("torch") is None:
         raise UserError("bench park needs PyTorch; install torch")

@@ -53,7 +53,7 @@ class RelayResults(BenchmarkFile):
 
 
 def longer_percent(alone: Sequence[float], beside: Sequence[float]) -> float:
-    """Return by how many percent the median of `beside` exceeds the median of `alone`."""
+    """Return how much the median of `beside` exceeds the median of `alone`, in percent."""
     return 100 * (statistics.median(beside) / statistics.median(alone) - 1)
 
 

@@ -73,7 +73,7 @@ class StoresAlone(msgspec.Struct):
     """
 
     gpus: int
-    elements: int  # the number of stores from each GPU to each other GPU
+    elements: int  # the number of stores from each GPU to every other GPU
     element_bytes: int
     remote_transactions: int
     cpu_s: float
@@ -173,7 +173,7 @@ def measure(
     every = [found[index] for index in range(len(work))]
     rows = [row for row in every[: len(names)] if isinstance(row, SpeedRow)]
     if any(not row.remote_transactions for row in rows):
-        raise UserError("a workload sends nothing on four GPUs")
+        raise UserError("one of the workloads sends nothing on four GPUs; leave it out")
     stores, last = every[len(names)], every[-1]
     assert isinstance(stores, StoresAlone)
     return rows, stores, last if isinstance(last, SpeedRow) else None

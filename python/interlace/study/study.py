@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 TUNED = "tuned"  # the user's name for the mechanism that the profile picked
 MAX_DEVICES = 16
 SHARED_NOTE = (
-    "Shared GPU: all devices share one GPU, so their times say nothing about several GPUs. Rates "
+    "Shared GPU: all devices share one GPU, so the times say nothing about several GPUs. Rates "
     "of links, NVLink bytes and the reachable speedup are left out."
 )
 
@@ -158,14 +158,14 @@ def _notes(
         notes.append(SHARED_NOTE)
     if isinstance(node, CudaNode):
         notes.append(
-            "The host node counts useful and wasted bytes with the same boundaries. Protocol bytes "
-            "are the NVLink counters' raw bytes minus useful and wasted bytes. They are null "
-            "without the counters."
+            "The host node counts useful and wasted bytes with the boundaries of this run. "
+            "Protocol bytes are the NVLink counters' raw bytes minus useful and wasted bytes. "
+            "Without these counters, protocol bytes are null."
         )
     else:
         notes.append(
-            "peak_rss_mb is the peak memory of the row's own process. It includes the interpreter "
-            "and the data."
+            "peak_rss_mb is the peak memory of the row's own process, with the interpreter and the "
+            "data."
         )
     for row in rows:
         notes.extend(
@@ -232,7 +232,7 @@ class Asked(NamedTuple):
 def _moved(names: tuple[str, ...], workload: Workload, *, named: bool) -> tuple[str, ...]:
     """Return the mechanisms that the workload can use.
 
-    Raise UserError if the user named a mechanism that it cannot use.
+    Raise UserError if the user named a mechanism that the workload cannot use.
     """
     reasons = {name: workload.refuses(name) for name in names}
     for name, reason in reasons.items():

@@ -1,4 +1,4 @@
-"""A sweep runs a workload on every machine of a design space. It uses all cores and can resume."""
+"""A sweep runs a workload on every machine of a design space, on all cores, and can resume."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class SweepResult(Head, frozen=True, tag_field="kind", tag="interlace sweep"):
 
 
 class _Work:
-    """All runs of a sweep. Rows that need the same run share it."""
+    """All runs of a sweep. If several rows need one run, the run is made once."""
 
     def __init__(self, space: DesignSpace, workload: Workload) -> None:
         self.space, self.workload = space, workload

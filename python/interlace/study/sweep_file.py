@@ -1,8 +1,8 @@
 """The file that keeps the runs of a sweep.
 
 Each run is one JSON object on one line of the file. One write appends the line. A hash of all
-inputs identifies the run. A stopped sweep can therefore resume, and a changed sweep makes only the
-runs that are new.
+inputs identifies the run. A stopped sweep can therefore resume, and after a change of the sweep
+file, only the new runs are made.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def opened(path: Path) -> Iterator[SweepFile]:
 
 
 def _lock(path: Path, handle: int) -> None:
-    """Lock the file. Raise UserError if another sweep uses it, or if its name was removed."""
+    """Lock the file. Raise UserError if another sweep uses the file or has removed it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.path.samestat(os.fstat(handle), path.stat()):
@@ -177,12 +177,13 @@ def _lock(path: Path, handle: int) -> None:
     except (
         BlockingIOError,
         FileNotFoundError,
-    ):  # another sweep can have removed the file: a sweep that made no run removes it
+    ):  # another sweep can have removed the file, because a sweep that made no run removes its file
         pass
     except OSError as error:
         raise _unwritable(path, error) from None
     raise UserError(
-        f"{path} is in use by another sweep; wait for it, or give another file with --runs"
+        f"{path} is in use by another sweep; wait until that sweep ends, or give another file with "
+        "--runs"
     )
 
 

@@ -1,7 +1,7 @@
 """Finds a machine and the routes between its devices.
 
-The machine is either described by a file, or it is this computer. This computer is discovered, and
-its links can be measured.
+The machine is either described by a file, or it is this computer. The driver reports the devices
+and links of this computer, and the links can be measured.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def describe(name_or_path: str) -> Topology:
 
 
 def discover(command: str = "interlace topo") -> Topology:
-    """Return the topology of this computer. Raise UserError if it has no usable GPU.
+    """Return the topology of this computer. Raise UserError if the computer has no usable GPU.
 
     The error message suggests `command`, with a described machine.
     """
@@ -148,8 +148,8 @@ def _sources(found: Any, source: Machine | None) -> dict[str, str]:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     head = (
         f"Discovered on {platform.node() or 'this node'} on {today}, {driver}, "
-        f'CUDA {found.cuda_version or "unknown"}. "queried" figures come from the driver; each '
-        "other figure names the description that it comes from."
+        f'CUDA {found.cuda_version or "unknown"}. "queried" figures come from the driver. Comments '
+        "on all other figures name the description from which the figure comes."
     )
     sources = {"": " ".join([head, *found.remarks])}
     taken = f"taken from {found.template_name}" if source else "assumed"

@@ -16,7 +16,7 @@ FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
 COMPONENT = "L1VCache"  # in MGPUSim, the vector units send their accesses to such components
 
 PIECE = 1 << 20
-# Compressed bytes are read in small pieces, so that an unpacked piece has a limited size even if
+# Compressed bytes are read in small pieces. The size of an unpacked piece is then limited, even if
 # the file was made to unpack to very many bytes.
 PACKED_PIECE = 1 << 14
 MAX_LIST_BYTES = 64 << 20
@@ -114,8 +114,8 @@ def kind_of(file: Path, asked: str | None) -> str:
     if b"MEMTRACE: CTX" in text:
         return NVBIT
     raise UserError(
-        f"{file} has none of the formats {', '.join(FORMATS)}; if it has one of them, name it with "
-        "--format"
+        f"{file} does not look like a file of the formats {', '.join(FORMATS)}; name its format "
+        "with --format"
     )
 
 

@@ -81,7 +81,7 @@ def _places(kind: str, said: Foreign) -> Places:
 
 @contextmanager
 def _written_by_core(out: Path) -> Iterator[Path]:
-    """Yield the path of a partial file for the compiled module. Errors name `out` instead of it."""
+    """Yield the path of a partial file for the compiled module. Errors name `out` instead."""
     with whole_file(out) as descriptor:
         part = Path(f"/proc/self/fd/{descriptor}")
         try:
@@ -93,7 +93,7 @@ def _written_by_core(out: Path) -> Iterator[Path]:
 def convert_foreign(
     core: Any, file: Path, said: Foreign, out: Path | None
 ) -> tuple[dict[str, Any], int, float]:
-    """Convert a trace. Return its statistics, the number of lines read, and the seconds it took."""
+    """Convert a trace. Return its statistics, the lines read, and the seconds that passed."""
     kind = kind_of(file, said.format)
     places, component = _places(kind, said), said.component or COMPONENT
     size = max(1, file.stat().st_size // PIECE)

@@ -44,11 +44,11 @@ class UpdatesRow(msgspec.Struct):
     buffer_bytes: int
     look_ahead: int  # the largest number of updates that wait at a time
     direct: int  # the number of updates that found no room in their bin
-    memory_bytes_per_s: float  # the rate of the GPU's reads or writes, whichever is lower
+    memory_bytes_per_s: float  # the lower of the rates of the GPU's reads and writes
     bytes_an_update: float | None  # the bytes that bins must move at least, per update
     limit_per_s: float | None  # the rate of updates that `bytes_an_update` allows
     of_limit: float | None
-    group_per_s: float | None  # this rate and the next ones are those of each stage alone
+    group_per_s: float | None  # this field and the next fields are the rates of single stages
     append_per_s: float | None
     split_per_s: float | None
     combine_per_s: float | None
@@ -65,18 +65,18 @@ class HostUpdatesRow(msgspec.Struct):
     sent_per_s: float  # the rate of bins over the link, from the median of `sent_s`
     stores_per_s: float  # the rate of stores over the link
     atomics_per_s: float  # the rate of atomics over the link
-    host_per_s: float  # the rate of the host alone, on all its cores
+    host_per_s: float  # the rate of the host without the GPU, on all cores
     copies_per_s: (
         float  # the largest rate if the table goes to the GPU and back whenever the bins are full
     )
     over_stores: float
-    over_best: float  # the speedup over the fastest other method
+    over_best: float  # the speedup of bins over the fastest other method
     bins: int
     window_bytes: int
     pool_bytes: int
     threads: int
     send_per_s: float  # the rate if the host drops all updates that arrive
-    unpack_per_s: float  # the rate if the host applies updates that had arrived before
+    unpack_per_s: float  # the rate if the host applies updates that have already arrived
     busiest_share: float  # the updates of the busiest thread divided by the mean over all threads
     link_per_s: float  # the rate that the bandwidth of the link allows
     of_link: float

@@ -1,11 +1,11 @@
 """Compares simulated and measured times of workloads on one GPU.
 
 Both times are those of a warm iteration. The measured time is the difference of two runs with
-different numbers of iterations, divided by the difference of these numbers. Both runs follow
-warm-ups. So the measured time does not include the launch of a graph. The simulated time is the
-mean over the iterations that a sampled run repeats. Both nodes choose the size of blocks that suits
-the number of threads of the GPU. We chose the sizes of the data by the bytes that an iteration
-touches, before we compared any times.
+different numbers of iterations, divided by the difference of these numbers, so it does not include
+the launch of a graph. Both runs follow warm-ups. The simulated time is the mean over the iterations
+that a sampled run repeats. Both nodes choose the size of blocks that suits the number of threads of
+the GPU. We chose the sizes of the data by the bytes that an iteration touches, before we compared
+any times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 FORMAT = 1  # the format version of results files
 MORE, FEWER = 12, 4  # the numbers of iterations of the two measured runs
-SIMULATED = 5  # the iterations of the simulated run; the last one stands for all later ones
+SIMULATED = 5  # the iterations of the simulated run; the last one stands for all later iterations
 WARMUP = 2
 REPEATS = 5
 CASE = Case(1, BASELINE)
@@ -113,7 +113,7 @@ class WorkloadRow(msgspec.Struct):
     simulated_s: float
     ratio: float  # the simulated time divided by the measured time
     kernel: float  # the share of the simulated time in which a kernel or a library call runs
-    idle: float  # the rest of the simulated time, which launches and exchanges take
+    idle: float  # the share of the simulated time that launches and exchanges take
     issue: float  # the share of the issue slots that are used
     memory: float  # the share of the memory's bandwidth that is used
     accesses: int  # the number of accesses in the simulated iterations
@@ -163,7 +163,7 @@ def read_measured(path: Path) -> MeasuredWorkloads:
 
 
 def measure(node: CudaNode, workload: Workload) -> tuple[float, Outcome]:
-    """Return the time of a warm iteration, and the unverified outcome of the run with fewer."""
+    """Return the time of a warm iteration, and the unverified outcome of the shorter run."""
     few, many = (
         workload.measure(node.cuda, CASE, WARMUP, REPEATS, count) for count in (FEWER, MORE)
     )
@@ -255,7 +255,10 @@ def compare(
     reasons: Mapping[Key, str],
     jobs: int,
 ) -> WorkloadCalibration:
-    """Simulate each measured row, and compare. `reasons` says why rows were not measured."""
+    """Simulate each measured row, and compare the simulated time with the measured time.
+
+    `reasons` says why rows were not measured.
+    """
     # The longest simulations start first, so that no long simulation runs alone at the end.
     order = sorted(given.rows, key=lambda row: -list(SIZES[row.workload]).index(row.size))
     work: list[Callable[[], WorkloadRow | NotCompared]] = [
