@@ -234,7 +234,8 @@ def page(keys: list[Row], tables: list[Row], rules: list[Row]) -> str:
     top = {"name": "", "meaning": "These keys stand above the first table.", "need": "required"}
     for table in [top, *tables]:
         lines += ["", f"### `{_header(table)}`" if table["name"] else "### Top of the file", ""]
-        missing = {"optional": "May be left out. ", "preset": "May be left out. "}
+        left_out = "This table may be left out. "
+        missing = {"optional": left_out, "preset": left_out}
         lines += textwrap.wrap(missing.get(table["need"], "") + table["meaning"], WIDTH)
         lines += ["", "| key | type | unit | range | default | meaning |"]
         lines += ["|---|---|---|---|---|---|"]
