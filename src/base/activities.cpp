@@ -103,7 +103,7 @@ descriptor open_own(int parent, const std::string& path, bool links) {
 }
 
 std::string home() {
-  const char* stated = std::getenv("HOME");  // NOLINT: nobody sets it
+  const char* stated = std::getenv("HOME");  // NOLINT: no thread sets it
   if (stated != nullptr && *stated == '/') return stated;
   passwd entry{};
   passwd* found = nullptr;
@@ -122,7 +122,7 @@ descriptor open_folder() {
     bool ours;  // whether this program may make it
   };
   const std::string user = std::to_string(geteuid());
-  const char* stated = std::getenv("XDG_RUNTIME_DIR");  // NOLINT: nobody sets it
+  const char* stated = std::getenv("XDG_RUNTIME_DIR");  // NOLINT: no thread sets it
   const std::string at_home = home();
   for (const place& p : {place{stated != nullptr && *stated == '/' ? stated : "", false},
                          place{"/run/user/" + user, false}, place{"/tmp/interlace-" + user, true},
@@ -413,7 +413,7 @@ shown_activity::shown_activity(std::function<activity()> describe)
     if (the_server() == nullptr) the_server() = std::make_unique<server>().release();
     the_server()->add(&describe_);
     ++activities_shown;
-  } catch (const std::exception&) {  // the work goes on without a thread or descriptors
+  } catch (const std::exception&) {  // the program continues, but is not shown
     return;
   }
 }

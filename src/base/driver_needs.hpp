@@ -18,9 +18,9 @@ inline constexpr int driver_for_copies = 12020;
 // major version.
 inline constexpr int driver_for_runtime(int runtime) { return runtime / 1000 * 1000; }
 
-// Converts 12020 to "12.2". The next function converts back, and returns 0 if the text is not a
-// version.
+// Converts 12020 to "12.2".
 std::string cuda_text(int version);
+// Converts "12.2" to 12020. Returns 0 if the text is not a version.
 int cuda_version(std::string_view text);
 
 // The message for a machine without libcuda.so.1. If `nvml` is true, the machine has NVML, so a

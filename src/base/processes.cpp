@@ -97,7 +97,7 @@ descriptor::~descriptor() {
 }
 
 meeting_point::meeting_point() : socket_(open_socket()) {
-  const char* own = std::getenv("XDG_RUNTIME_DIR");  // NOLINT: nobody sets it
+  const char* own = std::getenv("XDG_RUNTIME_DIR");  // NOLINT: no thread sets it
   for (const std::string base : {own != nullptr ? own : "", "/tmp"}) {
     folder_ = base + "/interlace-XXXXXX";
     if (base.empty() || folder_.size() > 80) continue;

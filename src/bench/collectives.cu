@@ -41,11 +41,11 @@ class arena {
   }
 
   std::uint8_t* base(std::size_t gpu) const { return buffers_[gpu]; }
-  // The block that GPU `from` sends to GPU `to`. The next function returns the place where the
-  // block arrives.
+  // The block that GPU `from` sends to GPU `to`.
   std::uint8_t* sent(std::uint32_t from, std::uint32_t to) const {
     return buffers_[from] + (gathers_ ? from : to) * request_.bytes;
   }
+  // The place where the block from GPU `from` arrives at GPU `to`.
   std::uint8_t* received(std::uint32_t from, std::uint32_t to) const {
     return buffers_[to] + (gathers_ ? from : request_.gpus + from) * request_.bytes;
   }

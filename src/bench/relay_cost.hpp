@@ -14,7 +14,7 @@ struct relay_cost_request {
   std::string method;        // settings of the copy engine; they say which GPUs relay
   std::vector<int> kernels;  // GPUs that run a kernel bound by memory; `to` is not one of them
   double window_s = 0.1;     // time in seconds for which each figure is measured
-  std::uint32_t warmup = 3;  // number of messages that warm up
+  std::uint32_t warmup = 3;  // number of messages before the measurement, which warm up the GPUs
   std::uint32_t repeats = 20;
 };
 

@@ -69,7 +69,7 @@ std::uint32_t hardware_queues(const char* setting) {
 void require_queues(const std::vector<int>& ordinals, std::uint32_t streams) {
   if (!shares_gpu(ordinals)) return;
   const std::uint32_t queues =
-      hardware_queues(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"));  // NOLINT: nobody sets it
+      hardware_queues(std::getenv("CUDA_DEVICE_MAX_CONNECTIONS"));  // NOLINT: no thread sets it
   for (const int gpu : ordinals) {
     const std::uint32_t devices = devices_on(ordinals, gpu);
     if (devices * streams <= queues) continue;

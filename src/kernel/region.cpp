@@ -123,8 +123,9 @@ region_state make_region_state(region_options options, std::uint32_t element_byt
       if (r.begin > r.end || r.begin < options.boundaries[owner] ||
           r.end > options.boundaries[owner + 1] || (r.devices >> owner & 1U) != 0 ||
           (r.devices >> devices) != 0) {
-        throw model_error("subscribers of device " + std::to_string(owner) +
-                          " lie outside of its part, include itself or do not exist");
+        throw model_error("a subscriber range of device " + std::to_string(owner) +
+                          " is outside of the device's part, or names the device itself or a "
+                          "device that does not exist");
       }
     }
   }

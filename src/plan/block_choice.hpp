@@ -19,7 +19,7 @@ inline constexpr std::size_t block_ways = 3;
 enum class block_direction : std::uint8_t { to_gpu, to_host, inside };
 inline constexpr std::size_t block_directions = 3;
 
-// The name of a way in profiles and reports. The next function returns the name of a direction.
+// The names of ways and directions in profiles and reports.
 const char* name_of(block_way way);
 const char* name_of(block_direction direction);
 

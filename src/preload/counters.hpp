@@ -169,13 +169,15 @@ inline void count(copy_direction moves, outcome what, std::uint64_t bytes,
   counted_last = {what, moves};
 }
 
-// The call sites for which `interlace run` made room. The next function returns the calls for which
-// it made room. Both lists are empty if it made no room.
+// The call sites for which `interlace run` made room. The list is empty if it made no room.
 std::span<call_site> call_sites();
+// The calls for which `interlace run` made room. The list is empty if it made no room.
 std::span<seen_call> seen_calls();
-// Claims a site and returns its number. The next function claims a call. If no room is left, the
-// number is not below the number of sites or calls.
+// Claims a call site and returns its number. If no room is left, the returned number is not below
+// the number of sites.
 std::uint64_t claim_site();
+// Claims a call and returns its number. If no room is left, the returned number is not below the
+// number of calls.
 std::uint64_t claim_call();
 // The number of this process's slot.
 std::uint32_t counters_slot_number();

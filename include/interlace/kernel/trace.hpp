@@ -17,11 +17,11 @@ enum class memory_space : std::uint8_t { local, replicated, unified, reduced, sh
 // A reduction counts as an atomic access.
 enum class traced_access : std::uint8_t { load, store, atomic };
 
-// An instruction of a warp that touches k lines counts as k lines. It counts as many lanes as take
-// part in it. A lane belongs to the line in which its element begins. A line has 128 bytes on the
-// real node. On a simulated machine it is a line of the L1. If a warp or a whole block shares a
-// load, the load counts for each warp as one load by all lanes. Accesses to shared memory are not
-// counted.
+// The counts of accesses. An instruction of a warp that touches k lines counts as k accesses, and
+// each lane that takes part in the instruction counts once. A lane belongs to the line in which its
+// element begins. A line has 128 bytes on the real node. On a simulated machine it is a line of the
+// L1. If a warp or a whole block shares a load, the load counts for each warp as one load by all
+// lanes. Accesses to shared memory are not counted.
 struct trace_totals {
   static constexpr std::size_t kinds = 3;
   static constexpr std::size_t spaces = 4;

@@ -157,10 +157,11 @@ struct dualopt {
   // The number of remote accesses that are watched before the decision.
   std::uint64_t monitored = 20'000;
   std::uint64_t warm_up = 0;  // number of accesses that are ignored before the watched accesses
-  // Both members are for an engine that continues to watch. Its decision changes after
-  // `agreeing_windows` windows in a row agree on another decision. One in `looking_units` compute
-  // units continues to look up its L1.
+  // For an engine that continues to watch: its decision changes after this many windows in a row
+  // agree on another decision.
   std::uint32_t agreeing_windows = 2;
+  // For an engine that continues to watch: one of this many compute units continues to look up its
+  // L1.
   std::uint32_t looking_units = 64;
   // The number of remote loads after which a page gets an optimisation of its own.
   std::uint32_t page_loads = 64;

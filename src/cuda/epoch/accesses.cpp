@@ -55,7 +55,9 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   buffer.capacity = capacity;
   void* functor = const_cast<std::byte*>(k.functor.data());  // NOLINT: as in issue_kernel
   std::vector<unsigned long long> words;
-  std::uint64_t most = 0;  // largest mean number of words of a block in any range of blocks so far
+  // The words that a block of a range records, on average. `most` is the largest such mean of all
+  // ranges so far.
+  std::uint64_t most = 0;
   for (std::uint64_t first = 0, count = 1; first < k.shape.blocks; first += count) {
     // Ranges grow up to the size whose accesses are expected to fill a quarter of the buffer.
     // Earlier blocks give the expected number of accesses.

@@ -705,9 +705,9 @@ void parking::undo(pool& of, const std::string& reason) {
   end_parking(of);
 }
 
-// Creates the physical memory of all allocations that are away, and brings their contents back.
-// Returns the number of bytes of the contents. If the function throws, these allocations are still
-// away.
+// Creates the physical memory of all allocations whose contents are not on their GPU, and brings
+// the contents back. Returns the number of bytes of the contents. If the function throws, the
+// contents are still not on their GPU.
 std::uint64_t parking::restore(pool& of) {
   transfer copies(*this, false);
   std::vector<allocation*> attached;

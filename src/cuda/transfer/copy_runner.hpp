@@ -50,7 +50,7 @@ class copy_runner {
   // Whether a graph owns staging memory.
   bool graphs_own_staging() const { return owning_graphs_.load() > 0; }
 
-  // All-reduces use this function and the next two functions.
+  // All-reduces use `kernels`, `streams` and `pool`.
   reductions& kernels() { return kernels_; }
   stream_executor& streams() { return streams_; }
   staging_pool& pool(int place);  // `place` is the number of a GPU, or host_place

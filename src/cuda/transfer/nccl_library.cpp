@@ -22,7 +22,8 @@ constexpr int operation_sum = 0;
 
 nccl_library::nccl_library(const std::vector<std::string>& candidates) {
   // NCCL reads this variable when it makes its first communicator.
-  (void)setenv("NCCL_NVLS_ENABLE", "0", 1);  // NOLINT(concurrency-mt-unsafe): nobody reads it yet
+  (void)setenv("NCCL_NVLS_ENABLE", "0",
+               1);  // NOLINT(concurrency-mt-unsafe): no thread reads it yet
   loaded_library library(
       "NCCL", candidates,
       "install the Python package nvidia-nccl-cu13, or set INTERLACE_NCCL to its "
@@ -54,7 +55,7 @@ const nccl_library& nccl_library::of_process(const std::vector<std::string>& mor
   if (loaded != nullptr) return *loaded;
   const char* name = "libnccl.so.2";
   std::vector<std::string> candidates;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): no thread sets it
   if (const char* named = std::getenv("INTERLACE_NCCL"); named != nullptr && *named != '\0') {
     candidates.emplace_back(named);
   } else {

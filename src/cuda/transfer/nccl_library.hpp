@@ -45,8 +45,8 @@ class nccl_library {
     int (*broadcast)(const void*, void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*send)(const void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
     int (*receive)(void*, std::size_t, int, int, nccl_communicator*, opaque_stream);
-    // Each of the next three functions can be null. NCCL has get_last_error since 2.13, and the
-    // other two functions since 2.19.
+    // Each of the following functions can be null. NCCL has get_last_error since 2.13, and it has
+    // comm_register and comm_deregister since 2.19.
     const char* (*get_last_error)(nccl_communicator*);
     int (*comm_register)(nccl_communicator*, void*, std::size_t, void**);
     int (*comm_deregister)(nccl_communicator*, void*);

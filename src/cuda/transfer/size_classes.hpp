@@ -18,10 +18,11 @@ constexpr unsigned class_surplus(std::uint64_t bytes) {
   return width <= class_digits ? 0 : width - class_digits;
 }
 
-// The smallest size in the class of a size. The next function returns the largest size.
+// The smallest size in the class of a size.
 constexpr std::uint64_t class_least(std::uint64_t bytes) {
   return bytes >> class_surplus(bytes) << class_surplus(bytes);
 }
+// The largest size in the class of a size.
 constexpr std::uint64_t class_most(std::uint64_t bytes) {
   return class_least(bytes) + (std::uint64_t{1} << class_surplus(bytes)) - 1;
 }

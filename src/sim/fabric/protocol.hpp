@@ -36,9 +36,9 @@ std::uint32_t write_packet_bytes(const machine::protocol& p, std::uint32_t offse
 // of max_payload_bytes.
 std::uint64_t bulk_write_bytes(const machine::protocol& p, std::uint64_t bytes);
 
-// The size of a read request. The next function returns the size of a reply that carries `bytes`
-// bytes.
+// The size of a read request.
 std::uint32_t read_request_bytes(const machine::protocol& p);
+// The size of a reply that carries `bytes` bytes.
 std::uint32_t read_reply_bytes(const machine::protocol& p, std::uint32_t bytes);
 
 }  // namespace interlace::sim

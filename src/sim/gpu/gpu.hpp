@@ -107,8 +107,8 @@ class gpu {
   // --- For the objects that handle remote accesses in special ways (sim/gpu/remote_accesses.hpp).
 
   // Sets the queues of stores; null means no queues. Call this function while no kernel runs. The
-  // GPU keeps the pointers that this function and the next two get, so the objects must outlive
-  // their use.
+  // GPU keeps the pointers that queue_stores, treat_loads and move_pages get. The objects must live
+  // as long as the GPU uses them.
   void queue_stores(store_queues* queues) { queues_ = queues; }
   // Call treat_loads and move_pages before the first kernel.
   void treat_loads(load_rules* rules) { loads_ = rules; }
@@ -180,11 +180,11 @@ class gpu {
   void hold_stores() { stores_held_ = true; }
   void release_stores();
   void issue_waiting(const page_waiter& w) { push_issue(queue_.now(), w.warp, w.instruction); }
-  // These functions remove and add the translation of an address.
+  // forget_translation removes the translation of an address, and learn_translation adds it.
   void forget_translation(std::uint64_t address);
   void learn_translation(std::uint64_t address);
-  // These functions invalidate the first-level caches, either as a whole or for a range of
-  // addresses.
+  // invalidate_l1s empties the first-level caches. erase_from_l1s drops only the lines in a range
+  // of addresses.
   void invalidate_l1s();
   void erase_from_l1s(std::uint64_t address, std::uint64_t bytes);
 

@@ -79,9 +79,9 @@ class memory {
   void prefetch(std::uint64_t line) const { tags_[home_of(line)].prefetch(line); }
 
   std::uint64_t dram_bytes() const { return dram_bytes_; }
-  // The first function returns the number of loads and atomics so far. The second returns how many
-  // of these found all their data in the cache or in flight to the cache.
+  // The number of loads and atomics so far.
   std::uint64_t reads() const { return reads_; }
+  // The number of loads and atomics that found all their data in the cache, or in flight to it.
   std::uint64_t read_hits() const { return read_hits_; }
 
  private:

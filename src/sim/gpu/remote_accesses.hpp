@@ -90,7 +90,7 @@ class page_rules {
   // false if the instruction must wait for the line's page. gpu::issue_waiting resumes the
   // instruction later.
   virtual bool may_access(page_waiter who, std::uint64_t line) = 0;
-  // Whether the GPU must call the next function after each access of an instruction to a line.
+  // Whether the GPU must call `accessed` after each access of an instruction to a line.
   bool watches_accesses() const { return watches_accesses_; }
   virtual void accessed(std::uint64_t line) = 0;
   // The GPU calls this function for a request for another GPU's line. The result is false if the

@@ -56,9 +56,9 @@ class griffin {
   // A GPU's walk for a page has ended.
   walk_end walked(std::uint32_t gpu, std::uint64_t page);
 
-  // counting_period returns the length of a counting period. The next function returns the most
-  // pages that a GPU reports for one period.
+  // The length of a counting period.
   picoseconds counting_period() const { return counting_; }
+  // The most pages that a GPU reports for one counting period.
   std::uint32_t counted_pages() const { return rules_.counted_pages; }
   // Sends a GPU's counts of period number `period` to the host.
   void report(std::uint32_t gpu, std::uint64_t period, std::vector<page_access> counted);

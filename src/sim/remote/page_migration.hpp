@@ -45,8 +45,8 @@ class migrating_gpu {
   virtual void drain_pages(const std::vector<std::uint64_t>& addresses) = 0;
   // Drops all lines of the page from the L2.
   virtual void drop_page(std::uint64_t address) = 0;
-  // read_page reads a range of the GPU's memory, and the next function writes a range. Both return
-  // the time when the whole range is read or written.
+  // read_page reads a range of the GPU's memory, and write_page writes a range. Each function
+  // returns the time when it has moved the whole range.
   virtual picoseconds read_page(std::uint64_t address, std::uint32_t bytes) = 0;
   virtual picoseconds write_page(std::uint64_t address, std::uint32_t bytes) = 0;
   // Says that the GPU may now access the page at `address`. `waiting` lists the instructions that

@@ -291,7 +291,7 @@ class simulation : private message_receiver {
             std::uint64_t b = 0) {
     queues_[device].push(time, kind, static_cast<std::uint16_t>(device), a, b);
   }
-  // Both functions return the time when the run ends.
+  // run_events, run_in_order and run_apart return the time when the run ends.
   picoseconds run_events();
   picoseconds run_in_order();
   picoseconds run_apart(crew* helpers);

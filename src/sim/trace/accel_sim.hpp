@@ -28,7 +28,7 @@ struct listed {
   std::uint64_t line = 0;  // number of the line in the list
 };
 
-// Throws usage_error if the text is not such a list. The error names the file and the line.
+// Throws usage_error if the text is not a kernelslist.g. The error names the file and the line.
 std::vector<listed> read_kernels_list(std::string_view text, const std::string& file);
 
 class accel_sim {

@@ -26,9 +26,9 @@ struct push_edges {
   // for each piece, the number of its vertex among this device's vertices
   local<const std::uint32_t> rows;
 
-  // Calls value(warp, vertex) for each piece whose vertex `active` accepts. Then calls
-  // update(lane, edge, there, value) for each edge of that piece. All lanes of the warp make this
-  // call as often; for lanes without an edge, `there` is false and `edge` is any edge of the piece.
+  // Calls value(warp, vertex) for each piece whose vertex `active` accepts. Then calls update(lane,
+  // edge, there, value) for each edge of that piece. All lanes of the warp make the same number of
+  // these calls. For a lane without an edge, `there` is false and `edge` is any edge of the piece.
   template <class Block, class Active, class Value, class Update>
   INTERLACE_KERNEL void each(Block& block, const Active& active, const Value& value,
                              const Update& update) const {

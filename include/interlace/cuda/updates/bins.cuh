@@ -189,8 +189,9 @@ __device__ __forceinline__ std::uint32_t lanes_before() {
 #endif
 }
 
-// Takes as many chosen updates of a warp as surely fit in `segment`. `capacity` must be a multiple
-// of 32. Returns the number of updates taken. All lanes must call this function.
+// Takes chosen updates of a warp until another row might not fit in `segment`. `capacity` is the
+// number of updates for which `segment` has room, and must be a multiple of 32. Returns the number
+// of updates taken. All lanes must call this function.
 template <class Record, class Walk, class Choose>
 __device__ __forceinline__ std::uint32_t take_chosen(Walk& walk, std::uint64_t& left,
                                                      Record* segment, std::uint32_t capacity,
