@@ -168,7 +168,7 @@ class copy_streams {
       if (wrong == 0) continue;
       throw device_error("a copy of " + std::to_string(c.asked.bytes) + " bytes from " +
                          name_of(c.asked.from) + " to " + name_of(c.asked.to) + " left " +
-                         std::to_string(wrong) + " of them wrong");
+                         std::to_string(wrong) + " bytes wrong");
     }
   }
 

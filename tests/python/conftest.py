@@ -19,7 +19,8 @@ from interlace.base import progress
 from interlace.cli import main as cli
 from study_helpers import Ran, Run
 
-# A background process starts with Ctrl-C ignored. The tests send Ctrl-C and expect a reaction.
+# A shell starts background processes with Ctrl-C ignored. The tests send Ctrl-C and expect a
+# reaction.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -38,7 +39,7 @@ def _no_lines_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
-    """Replace the compiled module by the fake core. There is no CUDA module."""
+    """Replace the compiled module by the fake core. The fixture has no CUDA module."""
     fake = Fake()
     monkeypatch.setitem(sys.modules, "interlace._core", fake)
     monkeypatch.setitem(sys.modules, "interlace._cuda", None)
@@ -47,7 +48,7 @@ def core(monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 @pytest.fixture
 def cuda(core: Fake, monkeypatch: pytest.MonkeyPatch) -> FakeCuda:  # noqa: ARG001
-    """Four fake GPUs, together with the fake core."""
+    """Replace both compiled modules. The CUDA module is a fake with four GPUs."""
     fake = FakeCuda()
     monkeypatch.setitem(sys.modules, "interlace._cuda", fake)
     return fake
@@ -70,8 +71,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the work of a reproduction in this process. Its pieces are too small for separate
-    processes.
+    """Run the work of a reproduction in this process. The pieces of this work are too small for
+    separate processes.
     """
 
     def here(work: Any, cases: Any, jobs: int) -> Any:
@@ -98,8 +99,9 @@ def faults_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_library(tmp_path_factory.mktemp("faults"))
 
 
-# Stand-ins for the driver and its libraries. Each name is that of the library that the stand-in
-# replaces. The memory of their GPUs is host memory.
+# The libraries that stand in for the driver and for system functions. The key is the name of the
+# library that is built, and the value is its source. The memory of the GPUs of these stand-ins is
+# host memory.
 STAND_INS = {
     "libcuda.so.1": "fake_driver.cpp",
     "libnvidia-ml.so.1": "fake_nvml.cpp",

@@ -1,5 +1,5 @@
-"""A stand-in for the compiled modules. Its functions give right results, and times from a
-formula.
+"""A stand-in for the compiled modules. Its functions return correct results. A formula gives the
+times.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class Fake:
     def __init__(self) -> None:
         self.wrong: tuple[str, int, int, int] | None = None  # mechanism, GPUs, device and element
         self.wrong_by = 1e-3
-        # The parts of an iteration. Each pair has the part's share of the sent bytes, and its share
-        # of the time before the exchange.
+        # The parts of an iteration. Each pair has two shares of a part: its share of the sent
+        # bytes, and its share of the time before the exchange.
         self.exchanges: tuple[tuple[float, float], ...] = ((1.0, 1.0),)
         self.interrupt: str | None = None  # the mechanism whose run gets a Ctrl-C
         self.crash: str | None = None
@@ -337,14 +337,14 @@ class FakeCuda(Fake):
             "cache_bytes": 96,
         }  # fmt: skip
         self.gpu_rates_measured = 0
-        self.rank: tuple[int, int] | None = (
-            None  # the rank of this process and the number of ranks, as soon as they have met
-        )
+        # the rank of this process and the number of ranks, as soon as the ranks have met
+        self.rank: tuple[int, int] | None = None
         self.copies: list[tuple[Any, ...]] = []  # the requests for measurements
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
         self.wrong_bytes: dict[str, int] = {}  # maps a method to the number of wrong bytes
-        self.streams: list[tuple[Any, bool]] = []  # copies, and whether the host times each of them
+        # each entry has copies, and whether the host times them
+        self.streams: list[tuple[Any, bool]] = []
         self.kernels: list[tuple[Any, ...]] = []
 
     def nccl_version(self, candidates: list[str]) -> str:
@@ -399,7 +399,7 @@ class FakeCuda(Fake):
         self.streams.append((copies, by_host))
         assert all(max(a, b) < self.gpus for a, b, _, _ in copies)
         if self.crash == "streams":
-            raise DeviceError("a copy of 8 bytes from GPU 0 to GPU 1 left 8 of them wrong")
+            raise DeviceError("a copy of 8 bytes from GPU 0 to GPU 1 left 8 bytes wrong")
         total: dict[int, int] = {}
         for _, _, size, stream in copies:
             total[stream] = total.get(stream, 0) + size

@@ -56,6 +56,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    # The mesh keeps threads of Gloo that sometimes end a process that exits normally by
-    # std::terminate. An exit without destructors avoids this.
+    # The mesh keeps threads of Gloo. When the process exits normally, these threads sometimes end
+    # it by std::terminate. An exit without destructors avoids this.
     os._exit(0)

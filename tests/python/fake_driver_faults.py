@@ -40,8 +40,10 @@ driver.fake_bytes.restype = ctypes.c_uint64
 driver.fake_failed_call.restype = ctypes.c_char_p
 driver.fake_objects.restype = ctypes.c_long
 SEED = 1
-TURNS = 4  # number of failures in a process; a resource that grows with each failure leaks
-SECONDS = 30  # an action that takes longer after a failure hangs
+# the number of failures in one process; if the use of a resource grows with each failure, the
+# resource leaks
+TURNS = 4
+SECONDS = 30  # if an action takes longer after a failure, the action hangs
 OUT_OF_MEMORY, LAUNCH_FAILED = 2, 719
 # Either one call fails, or all calls from a certain call on fail. The second case is that of an
 # error that ends a context.
@@ -291,8 +293,8 @@ def _one(make: Callable[[], tuple[Check, Check]], warm: bool, at: int, way: str)
 
 
 def _forked(work: Callable[[], str]) -> str:
-    """Run `work` in a child process, and return its answer. A finding begins with an exclamation
-    mark.
+    """Run `work` in a child process, and return the child's answer. A finding begins with an
+    exclamation mark.
     """
     read, write = os.pipe()
     child = os.fork()

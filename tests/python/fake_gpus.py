@@ -157,8 +157,8 @@ def work(file: Path) -> dict[str, Any]:
     size = ctypes.sizeof(counted)
     copying.check(library, library.interlace_copier_statistics(None, ctypes.byref(counted), size))
     return {
-        # The only engine of the process copies the array and, if paths are given, saves and loads
-        # it.
+        # The process has only one engine. This engine copies the array and, if paths are given,
+        # saves and loads it.
         "bytes": counted.bytes,
         "wanted": (GPUS > 1) * (3 * sum(values.nbytes for values in host.values()) + streamed)
         + last.nbytes,

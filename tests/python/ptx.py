@@ -168,7 +168,8 @@ def launch(
 ) -> None:
     """Run a grid of an entry, with one structure of arguments and with dynamic shared memory."""
     given, places = 1 << 60, 1 << 10
-    # cvta.param makes the arguments' addresses generic, so the arguments are memory, too.
+    # PTX programs read arguments by address after cvta.param, so the arguments are in memory like
+    # other data.
     memory.add(given, bytearray(arguments))
     run = compiled(entries(text)[name], {"given": given, "places": places})
     for group in range(groups):

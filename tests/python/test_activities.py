@@ -268,7 +268,7 @@ def test_many_files_other_threads_and_children_change_nothing(folder: Path) -> N
         "ignore::DeprecationWarning",
         "-c",
         MANY,
-    ]  # the warning about forks of Python 3.12 and later
+    ]  # ignores the warning of Python 3.12 and later about forks in a process with threads
     ran = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert _sockets(folder) == []  # the process removed its socket at its end
@@ -408,7 +408,7 @@ def test_copies_of_a_program_in_cpp_under_run_are_told(tmp_path: Path, gpus: Pat
         told = answer["activities"][0]
         assert told["what"] == f"interlace run -- {program}"
         assert re.fullmatch(
-            rf"process \d+ \({program.name}\): 5 copies, of which 5 were taken over with "
+            rf"process \d+ \({program.name}\): 5 copies; Interlace took over 5 of them with "
             rf"{5 * (3 << 20)} bytes; the engine is \w+",
             told["note"],
         ), told["note"]

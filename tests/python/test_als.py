@@ -307,7 +307,7 @@ def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -
 def test_no_wrong_number_passes(core: Fake, method: str, rank: int) -> None:
     workload = small(method=method, rank=rank)
     case = Case(2, SPLIT, Config(ranges=4))
-    # The numbers of users come first, followed by those of items.
+    # The numbers of the users come before the numbers of the items.
     for at in (0, 70 * rank - 1, 70 * rank, 100 * rank - 1):
         for value in (np.nan, np.inf, -np.inf, -1.0):
             outcome = workload.simulate(core, "machine", case)

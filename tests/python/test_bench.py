@@ -115,7 +115,8 @@ def test_what_is_measured(run: Run, cuda: FakeCuda, tmp_path: Path) -> None:
     assert copied == sizes[5:]
     ranges = [row["config"]["ranges"] for row in rows if row["mechanism"] == SPLIT]
     assert ranges == [2, 4, 8, 16, 32]
-    # In 1 GiB, there are too many chunks of 4 MiB to wait for. In 256 MiB, there are not.
+    # A part of 1 GiB has too many chunks of 4 MiB for streams to wait for each of them. A part of
+    # 256 MiB has few enough.
     first = next(row for row in rows if row["config"].get("chunk_bytes") == copied[0] and
                  row["mechanism"] == COPY_ENGINE)  # fmt: skip
     assert first["rate_bytes"] == 256 * MIB
@@ -146,8 +147,8 @@ def test_chunks_beyond_the_transfer_are_one(run: Run, tmp_path: Path) -> None:
     for row in document["rows"]:
         if row["mechanism"] in found:
             found[row["mechanism"]].append(row["config"]["chunk_bytes"])
-    # Chunks grow and shrink, so chunks of 4 MiB cut even 1 MiB into parts. Chunks of 16 MiB and
-    # more do not.
+    # Chunks grow and shrink, so chunks of 4 MiB cut even a part of 1 MiB. Chunks of at least 16 MiB
+    # do not cut it.
     sizes = [4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB]
     # The first list is for agents that copy by threads. The second list is for agents that make
     # bulk copies.
@@ -169,7 +170,7 @@ def test_the_best_that_track_say_what_that_costs(run: Run, cuda: FakeCuda, tmp_p
             assert row["best"]
             found = statistics.median(row["untransferred_epoch_s"])
             assert row["tracking"] == found / bulk - 1
-            # The tracking cost of the fake, and its drift.
+            # The fake has a tracking cost of 1 %. The times of the fake drift.
             assert row["tracking"] == pytest.approx(0.01, abs=0.01)
         others = [row for row in rows[1:] if row["tracking"] is None]
         assert {row["mechanism"] for row in others if row["best"]} == {SPLIT, INLINE}
@@ -267,7 +268,7 @@ def test_the_table(run: Run) -> None:
             r"the time\.",
             lines[line],
         )
-    assert lines[20:] == ["inline to 1 peer, and once more: its stores took the host's path"]
+    assert lines[20:] == ["inline to 1 peer and 1 more row: its stores took the host's path"]
 
 
 def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:

@@ -275,7 +275,8 @@ def test_two_gpus_without_a_stream_are_in_order_on_both(library: Library) -> Non
     assert library.calls[4] == ("wait", 203, 3, (101, 1))
     assert library.open == {}
     library.calls.clear()
-    library.capturing.add((101, 1))  # the other stream is not part of the capture
+    # only the stream of GPU 1 is captured; the stream of GPU 3 is not
+    library.capturing.add((101, 1))
     copying.copy(Tensor(into, "cuda:1"), CupyArray(given, 3))
     assert [call[0] for call in library.calls] == ["copy"]
 
@@ -284,7 +285,7 @@ def test_a_stream_of_one_gpu_needs_no_other(library: Library) -> None:
     copying.copy(Tensor(poison(), "cuda:1"), Tensor(values(), "cuda:1"))
     assert [call[0] for call in library.calls] == ["copy"]
     library.calls.clear()
-    # Each of two frameworks has its own stream.
+    # PyTorch and CuPy each have their own stream on the GPU.
     copying.copy(Tensor(poison(), "cuda:1"), CupyArray(values(), 1))
     assert [call[0] for call in library.calls] == ["record", "wait", "copy", "record", "wait"]
     library.calls.clear()
@@ -384,7 +385,8 @@ def test_any_part_of_an_array_and_no_other_byte(
         assert len(library.copies()) == (count > 0)
 
 
-# --- what is kept, and what is said ---------------------------------------------------------------
+# --- resources that are reused, and messages
+# ---------------------------------------------------------
 
 
 def test_host_memory_is_kept_until_it_was_copied(library: Library) -> None:

@@ -96,8 +96,9 @@ def test_dualopt_where_it_is_described(run: Run) -> None:
     codec = found["DualOpt: CoDec", "response IDs, data, valid bits"]
     assert (codec.count, codec.bits_each) == (3 * 64, 16 + 32 + 1)
     assert found["DualOpt: RDMA cache", "tags, valid and dirty bits"].count == 24576
-    # There are counters of loads that looked into the L1 (up to 20 000), of windows that agree (up
-    # to 2), and of the unit whose turn it is (up to 64).
+    # Two bits hold one of three choices. A counter of up to 20 000 loads has 15 bits, and a counter
+    # of up to 2 windows has 2 bits. The number of the unit that looks into its L1 (0 to 63) has 6
+    # bits.
     (adaptive,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-adaptive"]
     assert adaptive.bits == 2 + 15 + 2 + 6
     (pages,) = [p for p in cost.parts(machine, 4) if p.structure == "dualopt-pages"]

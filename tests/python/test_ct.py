@@ -86,7 +86,8 @@ def test_the_fewest_detectors_see_everything(size: int, least: int) -> None:
     for matrix in system.matrices(range(8)):
         seen = matrix.sum(axis=0)
         assert seen.min() > 0.5
-        if size >= 64:  # on average, rays that are 1 apart see the area of each pixel
+        # for rays that are 1 apart, the lengths in a pixel add up to its area on average
+        if size >= 64:
             assert seen.mean() == pytest.approx(1, abs=0.01)
 
 

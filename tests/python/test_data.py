@@ -287,8 +287,9 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 
 def test_projector_sum_rule(projector: csr_array) -> None:
-    # Rays that are 1 apart see the area of a pixel: exactly at angle 0, and nearly at other angles.
-    # At each angle, they see the area of the whole image.
+    # The lengths of rays that are 1 apart, summed over one pixel, are the area of the pixel:
+    # exactly at angle 0, and nearly at other angles. Summed over all pixels, they are the area of
+    # the image at each angle.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
     for part in by_angle:

@@ -22,7 +22,7 @@ from interlace.workloads import diffusion
 from interlace.workloads.diffusion import Diffusion, DiffusionInputs
 from study_helpers import MACHINE, Run
 
-TINY = ("--size", 16, "--iterations", 2)  # the tests of all workloads use these, too
+TINY = ("--size", 16, "--iterations", 2)  # the tests of all workloads use these options, too
 
 
 def faked(

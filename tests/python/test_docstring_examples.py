@@ -82,5 +82,6 @@ def test_an_example_fits_what_it_calls(name: str) -> None:
 
 def test_every_public_function_has_an_example() -> None:
     functions = {name for name in interlace.__all__ if inspect.isfunction(getattr(interlace, name))}
-    # The example of tune_region shows region_options, its return value.
+    # The example of `tune_region` also shows `region_options`, the type of the value that it
+    # returns.
     assert functions - {"region_options"} <= {*ON_THE_HOST, *ON_GPUS}

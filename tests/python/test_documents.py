@@ -33,7 +33,7 @@ NAMED = [file.relative_to(ROOT).as_posix() for file in DOCUMENTS]
 
 
 def anchors(text: str) -> set[str]:
-    """Return the names with which links on GitHub can name headings."""
+    """Return the anchors by which links on GitHub refer to headings."""
     headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

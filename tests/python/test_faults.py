@@ -31,9 +31,9 @@ from interlace.base import activities
 
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
-# nanobind converts the arguments of a call in functions that may not throw. If such a function gets
-# no memory, nanobind ends the process. The module itself runs only after this number of
-# allocations, so these allocations do not fail.
+# nanobind converts the arguments of a call in functions that may not throw. If an allocation fails
+# in such a function, nanobind ends the process. The first allocations of a call are those of
+# nanobind, so the test does not let this number of allocations fail.
 CONVERSIONS = 2
 # Unless INTERLACE_TEST_FAULTS is `all`, the test lets only this number of operations fail for each
 # command and kind of operation, in only one of the modes above. The mode depends on the command.
@@ -84,7 +84,8 @@ def _descriptors() -> dict[str, str]:
     gc.collect()
     found = {}
     for link in Path("/proc/self/fd").iterdir():
-        # One link is the descriptor of the listing itself, which no longer exists.
+        # One link names the descriptor with which `iterdir` listed the folder. This descriptor is
+        # closed by now.
         with contextlib.suppress(FileNotFoundError):
             found[link.name] = str(link.readlink())
     return found

@@ -121,8 +121,8 @@ def test_cage_moves_exchange_two_symbols_or_change_the_last() -> None:
 
 
 def test_an_rgg_is_that_of_the_challenge() -> None:
-    # In rgg_n_2_15_s0, a vertex has 9.78 edges on average, and at most 24. The two numbers of
-    # nearly every edge differ by at most 170.
+    # In rgg_n_2_15_s0, a vertex has 9.78 edges on average, and at most 24. For nearly every edge,
+    # the numbers of its two vertices differ by at most 170.
     graph = rgg(32768)
     degree = np.diff(graph.offsets)
     assert degree.mean() == pytest.approx(0.55**2 * np.pi * np.log(32768), rel=0.03)

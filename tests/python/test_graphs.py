@@ -459,7 +459,7 @@ def test_a_last_line_that_scipys_reader_crashes_on(tmp_path: Path) -> None:
 def test_loaders_survive_mutations(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # With little memory, no case is slow.
+    # The loaders refuse files that need much memory, so every case ends soon.
     monkeypatch.setattr(reading, "memory_bytes", lambda: 32_000_000)
     generator = random.Random(f"mutations of {name}")
     data = seeds()[name]
@@ -724,7 +724,7 @@ def test_reference_bad_values() -> None:
     for tolerance in (0.0, -1.0, float("nan")):
         with pytest.raises(UserError, match="give a number above 0"):
             pagerank_reference(ring, tolerance=tolerance)
-    # Without damping, the ranks swing forever.
+    # Without damping, the ranks oscillate and never converge.
     star = graph_of(3, [(0, 1), (0, 2), (1, 0), (2, 0)])
     with pytest.raises(UserError, match=r"tolerance 1e-06: after 1000 iterations the change is"):
         pagerank_reference(star, 1.0, tolerance=1e-6)

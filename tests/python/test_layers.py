@@ -2,8 +2,8 @@
 
 For each folder of src/ and include/, the rule says which headers of the project its files may
 include. For each package of python/interlace, it says which modules the package may import. Public
-headers (in include/) must not include private headers. Every #include counts, even if an #if
-excludes it. Every import counts, even inside a function or only for types.
+headers (in include/) must not include private headers. The rule applies to every #include, even if
+an #if excludes it. The rule also applies to every import, even inside a function or only for types.
 """
 
 from __future__ import annotations
@@ -372,7 +372,9 @@ def import_violations(root: Path) -> list[str]:
             elif is_face:
                 continue
             elif target in ("interlace", "interlace.__main__"):
-                found.append(f"{where}:{line}: {package} may not import the public face, {target}")
+                found.append(
+                    f"{where}:{line}: {package} may not import the public interface, {target}"
+                )
             elif (
                 PACKAGES.index(package_of(target)) > PACKAGES.index(package)
                 or package_of(target) not in ONLY.get(package, PACKAGES)
@@ -456,7 +458,11 @@ def test_python_that_keeps_the_rule_passes(tmp_path: Path) -> None:
             'import importlib\nimportlib.import_module("interlace.show.table")',
             ":2: study may not import show",
         ),
-        ("cli/a.py", "from interlace import main", "may not import the public face, interlace"),
+        (
+            "cli/a.py",
+            "from interlace import main",
+            "may not import the public interface, interlace",
+        ),
         ("cli/a.py", "import interlace.gone", "there is no module interlace.gone"),
         ("cli/a.py", "from interlace.gone import one", "there is no module interlace.gone"),
         (

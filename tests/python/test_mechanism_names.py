@@ -1,9 +1,9 @@
-"""Tests that the table of mechanisms is the only place that spells their names.
+"""Tests that the table of mechanisms is the only place that spells the names of mechanisms.
 
 In src/, include/ and python/, the test examines every string literal except docstrings. A literal
-counts if it is the name of a mechanism. It also counts if it contains a name with a hyphen. In
-tests/python, a literal counts only if it is a name, because longer texts are input or output of
-commands.
+must not be the name of a mechanism, and must not contain a name that has a hyphen. In tests/python,
+a literal may contain such a name but must not be a name, because longer texts are input or output
+of commands.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = frozenset(row.name for row in ROWS)
-# Names with a hyphen have no other meaning, so they also count inside a longer text.
+# Names with a hyphen have no other meaning, so the test also finds them inside a longer text.
 PLAIN = re.compile(r"(?<![\w-])(?:" + "|".join(sorted(n for n in NAMES if "-" in n)) + r")(?!-?\w)")
 
 MADE = {
@@ -162,7 +162,8 @@ def test_python_literals() -> None:
     assert {w for text in literals_of_python(text) for w in spelled(text)} == {"bulk-copy", "gps"}
 
 
-# --- what is made of the tables -------------------------------------------------------------------
+# --- files that are generated from the tables
+# --------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

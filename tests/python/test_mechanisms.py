@@ -74,7 +74,7 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
 @pytest.mark.parametrize(
     ("part", "polled", "copied"),
     [
-        # There are 400 chunks of 256 KiB. These are too many to wait for.
+        # 100 MiB have 400 chunks of 256 KiB. These are too many chunks to wait for.
         (100 * MIB, CHUNKS, CHUNKS[2:]),
         (60 * MIB, CHUNKS, CHUNKS[1:]),
         (4 * MIB + 1, CHUNKS, CHUNKS[1:]),
@@ -85,11 +85,8 @@ def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:
         (8 * KIB, CHUNKS[:1], CHUNKS[1:2]),
         (4, CHUNKS[:1], CHUNKS[1:2]),
         (0, CHUNKS[:1], CHUNKS[1:2]),
-        (
-            8 * GIB,
-            CHUNKS,
-            CHUNKS[3:],
-        ),  # even of the largest chunks there are too many; the node reports this
+        # 8 GiB have too many chunks even of the largest size. The node reports this.
+        (8 * GIB, CHUNKS, CHUNKS[3:]),
     ],
 )
 def test_no_chunk_is_tried_twice(

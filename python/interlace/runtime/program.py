@@ -202,9 +202,9 @@ def _with_copies(activity: Activity, counters: Path) -> Activity:
         taken = [one for one in process.tallies if one.outcome in counted.taken_over]
         copies, size = sum(one.copies for one in process.tallies), sum(one.bytes for one in taken)
         lines.append(
-            f"process {process.process} ({printable(process.name)}): {copies} copies, of which "
-            f"{sum(one.copies for one in taken)} were taken over with {size} bytes; the engine is "
-            f"{process.engine}"
+            f"process {process.process} ({printable(process.name)}): {copies} copies; Interlace "
+            f"took over {sum(one.copies for one in taken)} of them with {size} bytes; the engine "
+            f"is {process.engine}"
         )
     activity.note = "\n".join(lines)
     return activity

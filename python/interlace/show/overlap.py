@@ -45,7 +45,7 @@ def _footers(results: overlap.OverlapResults) -> list[str]:
         for remark in row.remarks:
             remarks.setdefault(remark, []).append(where)
     for remark, (first, *more) in remarks.items():
-        times = {0: "", 1: ", and once more"}.get(len(more), f", and {len(more)} times more")
+        times = {0: "", 1: " and 1 more row"}.get(len(more), f" and {len(more)} more rows")
         lines.append(f"{first}{times}: {remark}")
     return lines
 

@@ -241,7 +241,7 @@ class _Place:
         try:
             return action()
         except _Failed as error:
-            self.notes.append(f"{name}, {self.place}: {error}")
+            self.notes.append(f"{name} with --place {self.place} ({error})")
             return None
 
     def _row(self, method: Method, memory: str, cores: int) -> _Measured:
@@ -321,7 +321,9 @@ class _Place:
                 del loaders[name]
             elif "s" not in found:
                 left = 100 * found["resident"]
-                self.notes.append(f"{name}, cold: {left:.0f} % of the file stayed in memory")
+                self.notes.append(
+                    f"{name} with --place cold ({left:.0f} % of the file stayed in memory)"
+                )
                 del loaders[name]
             else:
                 row = self._row(loader.method, "fresh", cores)

@@ -75,7 +75,7 @@ class Tensor:
         return made
 
     def copy_(self, source: Tensor, *, non_blocking: bool = False) -> Tensor:
-        del non_blocking  # copies of this stand-in always wait for their end
+        del non_blocking  # a copy of this stand-in always returns after the copy has ended
         cuda.synchronize()
         self.values[...] = source.values
         return self
