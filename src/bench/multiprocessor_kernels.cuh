@@ -22,7 +22,7 @@ struct stretch {
 };
 
 struct timing {
-  stretch* blocks;        // one for each block
+  stretch* blocks;        // for each block, its stretch
   unsigned int* arrived;  // number of blocks that are at the start; 0 before the launch
 };
 

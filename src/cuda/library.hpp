@@ -18,9 +18,11 @@ void sort_keys(node& n, std::uint32_t device, const local<std::uint64_t>& keys,
 struct device_graph {
   std::uint64_t rows = 0;
   std::uint64_t edges = 0;
-  local<std::uint64_t> offsets;     // the offset of each row, and the number of edges
-  local<std::uint32_t> columns;     // one for each edge
-  local<std::uint32_t> out_degree;  // one for each row
+  // For each row, the index of its first edge in `columns`. The last element is the number of
+  // edges.
+  local<std::uint64_t> offsets;
+  local<std::uint32_t> columns;     // for each edge, its source
+  local<std::uint32_t> out_degree;  // for each row, the number of out-edges
 };
 
 // R-MAT (Chakrabarti, Zhan and Faloutsos, 2004) with 2^scale vertices. Edge k depends only on the

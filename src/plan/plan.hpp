@@ -115,10 +115,10 @@ struct plan {
   double direct_s = 0;      // predicted time of the direct paths alone
 };
 
-// Makes the fastest plan that the model finds. Unless `direct` is false, the candidates include the
-// direct paths alone. In this case, the predicted time of the plan is never longer than the time of
-// the direct paths. Throws usage_error if a message, a restriction or the traffic is not possible
-// on this machine.
+// Makes the fastest plan that the model finds. If `direct` is true, the candidates include the
+// direct paths alone, and the predicted time of the plan is never longer than the time of the
+// direct paths. Throws usage_error if a message, a restriction or the traffic is not possible on
+// this machine.
 plan make_plan(const machine::machine& described, std::span<const message> messages,
                const options& asked = {});
 

@@ -477,7 +477,7 @@ class planner {
   overheads costs_;
   plan blank_;                       // the messages, rounds and paths, without copies
   std::vector<std::size_t> direct_;  // direct path of each message
-  std::vector<bool> usable_;         // one value for each path
+  std::vector<bool> usable_;         // for each path, whether plans may use it
   std::vector<plan> candidates_;     // candidates with their predicted times
   bool too_many_ = false;            // whether a candidate would have had too many copies
 };

@@ -74,9 +74,10 @@ class resources {
 
   const machine::machine& machine_;
   std::vector<resource> all_;  // the list begins with two resources for each link
-  std::vector<std::optional<std::size_t>> both_;  // one for each link
-  std::size_t gpu_memory_ = 0;                    // index of the first GPU's memory
-  std::size_t engines_ = 0;                       // index of the first GPU's engines
+  // For each link, the index of the resource `both_directions`.
+  std::vector<std::optional<std::size_t>> both_;
+  std::size_t gpu_memory_ = 0;  // index of the first GPU's memory
+  std::size_t engines_ = 0;     // index of the first GPU's engines
   std::size_t host_memory_ = 0;
   std::optional<std::size_t> host_writes_;
 };

@@ -224,9 +224,11 @@ class simulation {
   std::vector<std::vector<std::uint32_t>> wakes_;
   std::vector<std::vector<std::uint32_t>> queues_;  // queue of each slot
   std::vector<std::size_t> heads_;
-  std::vector<bool> own_;          // for each slot, whether the slot is the message's own stream
-  std::vector<int> free_engines_;  // one for each resource
-  std::vector<double> left_of_;    // one for each resource
+  std::vector<bool> own_;  // for each slot, whether the slot is the message's own stream
+  // For each resource of kind `engines`, the number of idle engines.
+  std::vector<int> free_engines_;
+  // For each resource, the rate that share_rates has not given to copies yet.
+  std::vector<double> left_of_;
   std::vector<std::uint32_t> users_of_;
   std::vector<std::uint32_t> under_way_;
   std::vector<std::uint32_t> ready_;

@@ -25,7 +25,7 @@ struct overheads {
 // chunks, and only the paths in `usable` are used.
 struct balance {
   double time_s = std::numeric_limits<double>::infinity();
-  std::vector<double> bytes;  // one for each path
+  std::vector<double> bytes;  // for each path, the number of bytes that it carries
   std::vector<double> load;   // for each resource, the used part of its capacity in that time
 };
 

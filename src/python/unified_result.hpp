@@ -1,5 +1,5 @@
-// Conversions between Python and C++ for programs that see several GPUs as one: of requests from
-// Python, and of results for Python.
+// Converts the requests and the results of programs that see several GPUs as one, between Python
+// and C++.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -1,4 +1,4 @@
-// Conversions between Python and C++ for runs of workloads: of requests, and of results.
+// Converts the requests and the results of workload runs between Python and C++.
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -59,7 +59,8 @@ class placement {
 
  private:
   trace::address_ranges ranges_;
-  std::vector<std::uint64_t> shift_;  // one value for each range
+  // For each range, the simulated address minus the address in the trace.
+  std::vector<std::uint64_t> shift_;
   address_map map_;
 };
 

@@ -56,7 +56,7 @@ struct point {
   bool impossible = false;
   double best_s = 0;       // the shortest time of all samples
   double median_s = 0;     // the median of all samples
-  double deviation_s = 0;  // the deviation of the samples
+  double deviation_s = 0;  // the standard deviation of the samples
   double error_s = 0;      // the standard error of the median of the final samples
 
   bool measured() const { return !known.rounds.empty(); }

@@ -645,7 +645,7 @@ class ct {
     }
     if (std::uint64_t{scan.angles} * scan.detectors >= 1ULL << 31U) {
       throw usage_error(given("angles", scan.angles) + "with " + std::to_string(scan.detectors) +
-                        " detectors there are too many rays");
+                        " detectors, the number of rays must be below 2^31");
     }
     return scan;
   }

@@ -396,8 +396,8 @@ class hit {
     spectral_part shape;
     std::uint32_t first_z = 0;
     std::uint32_t own_z = 0;
-    local<complex_number> velocity, middle, six, three;  // one for each ky
-    local<complex_number> spectrum;                      // one for each z
+    local<complex_number> velocity, middle, six, three;  // coefficients of the device's own ky
+    local<complex_number> spectrum;                      // coefficients of the device's own z
     local<float> points, product;
     local<line_place> places;
     local<line_owner> owners;

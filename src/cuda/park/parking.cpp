@@ -198,7 +198,7 @@ class parking::transfer {
   bool to_host_;
   std::vector<content> contents_;
   std::set<const gpu_state*> gpus_;
-  std::vector<ending> endings_;  // one element for each slab
+  std::vector<ending> endings_;  // events after copies, in the order of their slabs
   std::size_t waited_ = 0;       // number of elements of endings_ for which a wait has ended
 };
 

@@ -82,7 +82,7 @@ class pieces {
 
   const all_reduce_call& what_;
   const all_reduce_cut& cut_;
-  const std::vector<device_address>& staging_;  // one for each participant
+  const std::vector<device_address>& staging_;  // for each participant, its staging memory
 };
 
 // The staging memory of all participants. The destructor returns this memory, unless the caller has

@@ -20,7 +20,7 @@
 namespace interlace::cuda {
 
 struct all_reduce_call {
-  std::vector<device_address> send;  // one for each participant
+  std::vector<device_address> send;  // for each participant, the address of its elements
   std::vector<device_address> receive;
   std::uint64_t count = 0;  // number of elements
   reduced_type type = reduced_type::float32;

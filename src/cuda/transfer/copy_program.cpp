@@ -65,7 +65,7 @@ copy_program make_program(const plan::plan& made, const std::vector<int>& gpus,
         {buffer.place.kind == machine::endpoint_kind::gpu ? number(buffer.place.index) : host_place,
          buffer.bytes});
   for (const plan::slot& slot : made.slots) program.slots.push_back({.gpu = number(slot.gpu)});
-  std::vector<std::uint32_t> last_piece;  // one element for each step
+  std::vector<std::uint32_t> last_piece;  // for each step, the index of the step's last copy
   for (const plan::step& step : made.steps) {
     std::vector<std::uint32_t> after;
     for (const std::uint32_t on : step.after) {

@@ -66,8 +66,8 @@ struct addresses {
     // number. 0 means that the number is not known.
     unsigned long long id = 0;
   };
-  std::vector<end> sources;       // one for each message
-  std::vector<end> destinations;  // one for each message
+  std::vector<end> sources;       // for each message, its source
+  std::vector<end> destinations;  // for each message, its destination
   // One address for each buffer of the program. Buffers are never freed.
   std::vector<device_address> buffers;
 

@@ -37,7 +37,7 @@ class nccl_messages {
 
  private:
   const nccl_communicators& communicators_;
-  std::vector<kernel::collective_plan> plans_;  // one for each message
+  std::vector<kernel::collective_plan> plans_;  // for each message, its send and its receive
   std::vector<nccl_communicators::group_member> members_;
 };
 

@@ -107,7 +107,7 @@ finepack_packet decode(std::span<const std::uint8_t> bytes, const finepack_forma
   }
   if (bytes[0] >> 5U != format_with_data || (bytes[0] & 0x1fU) != type_finepack) {
     refuse("format " + number(bytes[0] >> 5U) + " and type " + number(bytes[0] & 0x1fU) +
-           " are those of another packet; FinePack has 3 and 15");
+           " are those of another packet; FinePack has format 3 and type 15");
   }
   if ((bytes[7] & 0x0fU) != 0) refuse("First BE is not 0");
   const std::uint32_t enables = bytes[7] >> 4U;

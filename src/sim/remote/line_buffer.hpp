@@ -107,7 +107,7 @@ class line_buffer {
   }
 
   std::vector<entry> entries_;
-  std::vector<ends> ends_;  // one for each list
+  std::vector<ends> ends_;  // for each list, its oldest and newest entry
   std::vector<std::uint32_t> heads_;
   std::uint32_t shift_;
   std::uint32_t free_ = none;

@@ -3,7 +3,7 @@
 // one packet. The GPU that reads has the de-coalescer, which gives each load its pieces.
 //
 // A packet leaves when a buffer has enough pieces to fill it, or when no response has entered the
-// buffer for the time of the timeout. The buffers that have a packet are served in turn.
+// buffer for as long as the timeout. The buffers that have a packet are served in turn.
 #pragma once
 
 #include <algorithm>

@@ -336,7 +336,7 @@ class simulation : private message_receiver {
   std::vector<exchange_work> exchanges_;
   std::vector<call_work> calls_;
   std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
-  std::vector<task_id> running_kernel_;           // one for each device
+  std::vector<task_id> running_kernel_;           // for each device, the task of its running kernel
   std::vector<tracked_launch*> running_tracked_;  // the last tracked launch on each device
   std::vector<std::vector<std::uint64_t>> iteration_work_;  // [iteration][device]
   // The value of each device's gpu::work() when the device's last kernel ended.
@@ -351,9 +351,9 @@ class simulation : private message_receiver {
   bool failed_ = false;
   activity activity_;
   picoseconds ended_ = 0;          // the time when the last run ended
-  std::vector<sent_counts> sent_;  // one for each device
+  std::vector<sent_counts> sent_;  // for each device, the data that it sent
   std::size_t timeline_limit_ = 0;
-  std::vector<std::vector<kernel::timeline_event>> timelines_;  // one for each device
+  std::vector<std::vector<kernel::timeline_event>> timelines_;  // for each device, its events
   picoseconds timeline_start_ = 0;
 
   // Whether a task of the next run follows a task of another device, or writes another device's
@@ -366,7 +366,7 @@ class simulation : private message_receiver {
     picoseconds ended = 0;      // time of the last event that counts for the length of the run
     std::exception_ptr failed;
   };
-  std::vector<device_run> ended_at_;   // one for each device
+  std::vector<device_run> ended_at_;   // for each device, its state in the current stretch
   std::vector<std::uint32_t> active_;  // devices with events in the stretch
   picoseconds stretch_end_ = 0;
   std::uint64_t handled_ = 0;  // number of events of all devices in the last stretch

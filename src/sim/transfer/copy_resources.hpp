@@ -48,10 +48,12 @@ class copy_resources {
 
  private:
   std::uint32_t ends_;
-  std::vector<byte_server> memories_;  // one for each end
+  std::vector<byte_server> memories_;  // for each end, the server of its memory
   std::optional<byte_server> host_writes_;
-  std::vector<std::optional<byte_server>> both_;  // one for each link
-  std::vector<std::vector<std::uint32_t>> ways_;  // index: from * ends + to
+  // for each link whose two directions interfere, the server that the directions share
+  std::vector<std::optional<byte_server>> both_;
+  // The link directions of each route. The index is from * ends + to.
+  std::vector<std::vector<std::uint32_t>> ways_;
 };
 
 }  // namespace interlace::sim

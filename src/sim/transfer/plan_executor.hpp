@@ -189,7 +189,7 @@ class plan_executor final : private message_receiver {
   // The last copy of each stream. The key has four parts: whether the stream belongs to an
   // execution or to a thread, the number of that execution or thread, the GPU, and the port.
   std::map<std::tuple<bool, std::uint32_t, std::uint32_t, std::size_t>, std::uint32_t> last_;
-  std::vector<std::uint64_t> payload_;  // one for each direction
+  std::vector<std::uint64_t> payload_;  // for each link direction, the number of carried bytes
   bool ran_ = false;
 };
 

@@ -160,8 +160,8 @@ struct gradient {
 // Makes the same steps as renew_rows, with one lane for each row, as in programs with a thread for
 // each vertex. A lane reads and stores one number of its row at a time. The numbers of adjacent
 // lanes are F words apart, so no accesses coalesce. If factors go to other devices, each number is
-// a separate store. The PROACT paper (section V-B) observes the same in its ALS, where stores make
-// 26 times as many transactions as copies. A warp takes as long as its longest row.
+// a separate store. In the ALS of the PROACT paper (section V-B), stores also make 26 times as
+// many transactions as copies. A warp takes as long as its longest row.
 template <std::uint32_t F>
 struct renew_rows_by_lane;
 

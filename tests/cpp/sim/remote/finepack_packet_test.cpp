@@ -183,8 +183,9 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
     EXPECT_EQ(with([&](auto& b) { b[at] = static_cast<std::uint8_t>(b[at] | bit); }),
               start + "a reserved bit of the header is set");
   }
-  EXPECT_EQ(with([](auto& b) { b[0] = 0x60; }),
-            start + "format 3 and type 0 are those of another packet; FinePack has 3 and 15");
+  EXPECT_EQ(
+      with([](auto& b) { b[0] = 0x60; }),
+      start + "format 3 and type 0 are those of another packet; FinePack has format 3 and type 15");
   EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
