@@ -84,7 +84,6 @@ def table(found: dict[str, Any]) -> list[str]:
             for one in rows.values()
             if numbers(one["before"], one["after"])
         ]
-        first = name
         for line in ROWS[paper]:
             one = rows[line.key]
             shown = [
@@ -92,14 +91,12 @@ def table(found: dict[str, Any]) -> list[str]:
                 for value in (one["published"], one["before"], one["after"])
             ]
             ratio = one["after"] / one["published"] if one["published"] else None
-            cells = [first, line.words, *shown, "" if ratio is None else f"{ratio:.2f}"]
+            cells = [name, line.words, *shown, "" if ratio is None else f"{ratio:.2f}"]
             lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
-            first = ""
         moved = sum(change > MOST for change in changes)
         lines.append(
-            f"| | all: moved by more than {MOST:.0%} | | | {moved} of {len(changes)} | |".replace(
-                "%", " %"
-            )
+            f"| {name} | number of the paper's figures that moved by more than {MOST:.0%} | | | "
+            f"{moved} of {len(changes)} | |".replace("%", " %")
         )
     return lines
 

@@ -34,10 +34,10 @@ class Line(NamedTuple):
 LANES = "EQWP, HIT and CT store lane by lane"
 BOTH = f"{LANES}, and ALS and SSSP send to all GPUs"
 WHOLE = "PageRank, SSSP and ALS store whole lines"
-STORES_TIME = "time of peer-to-peer stores, divided by FinePack's"
-STORES_DMA = "time of peer-to-peer stores, divided by bulk DMA's"
-STORES_BYTES = "bytes of peer-to-peer stores, divided by FinePack's"
-DMA_BYTES = "bytes of bulk DMA, divided by FinePack's"
+STORES_TIME = "time of peer-to-peer stores, divided by FinePack's time"
+STORES_DMA = "time of peer-to-peer stores, divided by bulk DMA's time"
+STORES_BYTES = "bytes of peer-to-peer stores, divided by FinePack's bytes"
+DMA_BYTES = "bytes of bulk DMA, divided by FinePack's bytes"
 AVERAGE = "average number of stores in a packet"
 SPEEDUP = "speedup of 4 GPUs over one GPU"
 PUTS = "puts: speedup of several paths over one path"
@@ -55,7 +55,7 @@ ROWS = {
     "finepack": (
         Line(f"{SPEEDUP}, geometric mean", "vs-one-gpu"),
         Line(f"{SPEEDUP}, if transfers take no time", "opportunity"),
-        Line("time of bulk DMA, divided by FinePack's", "vs-bulk-copy"),
+        Line("time of bulk DMA, divided by FinePack's time", "vs-bulk-copy"),
         Line(STORES_TIME, "vs-inline"),
         Line(f"{STORES_TIME}, if {LANES}", "vs-inline-lane-by-lane", published=None),
         Line(f"{STORES_TIME}, if {BOTH}", "vs-inline-both", published=None),
@@ -80,7 +80,7 @@ ROWS = {
             ".0f",
             None,
         ),
-        Line("time of GPS, divided by FinePack's", "vs-gps", published=".2f"),
+        Line("time of GPS, divided by FinePack's time", "vs-gps", published=".2f"),
         Line(f"16 GPUs: {STORES_TIME}", "16-vs-inline"),
         Line(f"16 GPUs: {STORES_TIME}, if {LANES}", "16-vs-inline-lane-by-lane", published=None),
     ),
@@ -103,13 +103,13 @@ ROWS = {
             "(1.4 follows from the published 1.6 of all and 2.6 of `mm`)",
             "friendly-without-mm",
         ),
-        Line("bytes between GPUs of the baseline, divided by DualOpt's", "traffic"),
+        Line("bytes between GPUs under the baseline, divided by DualOpt's bytes", "traffic"),
         Line(
-            "bytes that loads bring between GPUs, baseline divided by DualOpt",
+            "bytes that remote loads bring under the baseline, divided by DualOpt's bytes",
             "traffic-replies",
             published=None,
         ),
-        Line("mean time of a load of the baseline, divided by DualOpt's", "latency"),
+        Line("mean time of a load under the baseline, divided by DualOpt's time", "latency"),
         Line("number of programs with the published class", "classes", ".0f", ".0f"),
         Line("speedup over Griffin", "vs-griffin"),
         Line(
@@ -140,8 +140,7 @@ def table(folder: Path) -> list[str]:
     for paper, name in PAPERS.items():
         text = (folder / f"reproduce-{paper}.json").read_text(encoding="utf-8")
         found = {row["key"]: row for row in json.loads(text)["rows"]}
-        for at, row in enumerate(ROWS[paper]):
-            lines.append(line(name if at == 0 else "", row, found))
+        lines += [line(name, row, found) for row in ROWS[paper]]
     return lines
 
 

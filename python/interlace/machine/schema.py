@@ -489,8 +489,8 @@ class Link(Table, frozen=True, kw_only=True):
     """
 
     # The two devices. A device is a GPU such as `gpu0`, the name of a switch, or `host`. `gpu*`
-    # stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends are the same group,
-    # there is one link for every pair of its GPUs.
+    # stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends name the same GPUs,
+    # there is one link for every pair of these GPUs.
     ends: tuple[str, str]
     # The NAME of the table `[protocol.NAME]` that states the link's packets.
     protocol: str
