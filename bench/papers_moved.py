@@ -95,7 +95,7 @@ def table(found: dict[str, Any]) -> list[str]:
             lines.append(f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |"))
         moved = sum(change > MOST for change in changes)
         lines.append(
-            f"| {name} | number of the paper's figures that moved by more than {MOST:.0%} | | | "
+            f"| {name} | number of simulated figures that moved by more than {MOST:.0%} | | | "
             f"{moved} of {len(changes)} | |".replace("%", " %")
         )
     return lines

@@ -568,8 +568,8 @@ constexpr std::array key_list{
         need::required,
         "",
         "The two devices. A device is a GPU such as `gpu0`, the name of a switch, or `host`. "
-        "`gpu*` stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends name the same "
-        "GPUs, there is one link for every pair of these GPUs.",
+        "`gpu*` stands for every GPU, and `gpu0-3` stands for four GPUs. If both ends name the "
+        "same GPUs, there is one link for every pair of these GPUs.",
         {}},
     key{"link",
         "protocol",
