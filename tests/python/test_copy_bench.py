@@ -162,7 +162,7 @@ def test_a_gpu_that_fails(cuda: FakeCuda, run: Run, tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("--patterns", "h2g"), "there is no pattern 'h2g' (did you mean h2d?)"),
-        (("--patterns", "h2d,h2d"), "--patterns 'h2d,h2d': name each once"),
+        (("--patterns", "h2d,h2d"), "--patterns 'h2d,h2d': give each name only once"),
         (("--methods", "fast"), "there is no method 'fast'"),
         (
             ("--methods", "nccl", "--patterns", "h2d,p2p"),

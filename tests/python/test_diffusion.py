@@ -59,7 +59,9 @@ def test_a_start_is_smooth_and_follows_its_seed() -> None:
 
 def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
-    with pytest.raises(UserError, match="a grid of 800 points a side in 3 dimensions needs about"):
+    with pytest.raises(
+        UserError, match="a grid of 800 points per side in 3 dimensions needs about"
+    ):
         diffusion.generate(800, 3, "heat")
 
 

@@ -64,7 +64,7 @@ def test_the_medium_has_four_layers() -> None:
 
 def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
-    with pytest.raises(UserError, match="a grid of 800 points a side needs about"):
+    with pytest.raises(UserError, match="a grid of 800 points per side needs about"):
         eqwp.generate(800)
 
 

@@ -79,7 +79,7 @@ def test_a_start_is_without_divergence_and_of_size_1() -> None:
 
 def test_memory_is_checked_before_it_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "memory_bytes", lambda: 1_000_000_000)
-    with pytest.raises(UserError, match="a box of 512 points a side needs about"):
+    with pytest.raises(UserError, match="a box of 512 points per side needs about"):
         hit.generate(512)
 
 

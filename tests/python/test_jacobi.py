@@ -192,8 +192,9 @@ FILES = {
 WRONG: list[tuple[list[str], str]] = [
     (
         ["--data", "{folder}/wide.mtx"],
-        "{folder}/wide.mtx is not banded: entry (599, 5) is 594 diagonals away from the main one, "
-        "and at most 512 are possible; reorder its rows and columns or take another matrix",
+        "{folder}/wide.mtx is not banded: entry (599, 5) is 594 diagonals away from the main "
+        "diagonal, but at most 512 are possible; reorder the rows and "
+        "columns, or take another matrix",
     ),
     (
         ["--data", "{folder}/weak.mtx"],

@@ -201,7 +201,9 @@ def test_pages_that_move_may_begin_where_arrays_have_them(run: Run, tmp_path: Pa
 def test_programs_that_others_have_not_printed_are_predicted(run: Run) -> None:
     done = run("locality", "fir", "sc", "-g", 4)
     assert done.code == 0
-    beside, predicted = done.out.split("Our predictions of MGPUSim's figures for the same sizes:")
+    beside, predicted = done.out.split(
+        "Interlace's predictions of MGPUSim's figures for the same sizes:"
+    )
     assert "  fir, 4 GPUs: accesses of the vector L1 339,968 and 339,968" in beside
     assert "  sc, 4 GPUs: " in predicted
     assert "fir" not in predicted
@@ -315,7 +317,7 @@ def test_the_flow_chart(shares: tuple[float, float, float], named: str) -> None:
             "the machine has no hardware for griffin; add tables [gpu.tlb] and "
             "[gpu.griffin], as in 4x-r9nano, or use another mechanism",
         ),
-        (("--times", "2"), "--times 2: the only scales are 1 and 4"),
+        (("--times", "2"), "--times 2: give 1 or 4"),
         (("--gpus", "8"), "--gpus 8: machine 4x-r9nano has 4 GPUs"),
         (
             ("fir", "--gpus", "4", "--pages", "gpu4"),

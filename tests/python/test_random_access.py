@@ -89,7 +89,7 @@ def test_it_says_which_rule_it_keeps() -> None:
         ({"operation": "add"}, "--operation add: give xor or store"),
         ({"iterations": 3}, "--iterations 3: give a power of two from 1 to 128"),
         ({"look_ahead": 1000}, "--look-ahead 1000: give a power of two from 64 to 8192"),
-        ({"look_ahead": 1024, "iterations": 4}, "--iterations and --look-ahead both say"),
+        ({"look_ahead": 1024, "iterations": 4}, "--iterations and --look-ahead both set"),
         ({"tolerance": 0.1}, "--tolerance is not for random-access"),
     ],
 )

@@ -70,8 +70,10 @@ def test_the_table_says_what_was_packed(run: Run, tmp_path: Path) -> None:
     rows = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["rows"]
     stores = next(row for row in rows if row["mechanism"] == FINEPACK)["sim"]["stores"]
     small = sum(stores["sizes"][:5]) / stores["stores"]
-    said = f"{stores['stores'] / stores['packets']:.1f} stores a packet, {small:.0%} of them below"
-    assert f"finepack on 2 GPUs: {said} 32 B." in done.out
+    said = (
+        f"{stores['stores'] / stores['packets']:.1f} stores per packet, {small:.0%} of the stores"
+    )
+    assert f"finepack on 2 GPUs: {said} below 32 B." in done.out
     assert all(row["sim"]["stores"] is None for row in rows if row["mechanism"] == BULK_COPY)
     assert FINEPACK in (tmp_path / "out.html").read_text(encoding="utf-8")
 

@@ -451,7 +451,8 @@ def test_the_report_of_call_sites() -> None:
         "     change: page-lock the host's memory: pin_memory=True, cudaHostAlloc or "
         "cudaHostRegister",
         "     sizes from: 1 GiB 100 %",
-        "     2 call sites found no room and share one entry: elsewhere",
+        "     2 more call sites share the entry 'elsewhere', because the list of call "
+        "sites is full",
         "     lost: the host's time in calls, minus what a link of 50.0 GB/s needs",
     ]
     assert call_sites.lines_of_sites(counted._replace(sites=[]), LINK) == []
@@ -492,7 +493,7 @@ def test_what_is_remembered_is_bounded(
     ended = call("--report", "--timeline", trace, "--", copying, *[100] * 40)
     assert "note: the timeline lacks the last 30 calls" in ended.err
     assert "  1. elsewhere" in ended.err
-    assert "1 call sites found no room" in ended.err
+    assert "1 more call sites share the entry" in ended.err
     events = json.loads(trace.read_text())["traceEvents"]
     assert sum(event["ph"] == "X" for event in events) == 10
 

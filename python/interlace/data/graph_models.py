@@ -35,12 +35,12 @@ def cage(rows: int) -> Graph:
     Van Heukelum, Barkema and Bisseling described the cage model in 2002. In this model, a chain of
     links moves: kinks hop along the chain, and the end of the chain changes. The matrix of the
     moves between the chain's states is structurally symmetric and has a diagonal. The rows of the
-    matrix have nearly equal lengths, which grow with the logarithm of the number of rows: cage10
-    has 11,397 rows of 13 entries, cage12 has 130,228 rows of 16, and cage14 has 1,505,785 rows of
-    18. In this function, a state is a string over an alphabet of three symbols, and row i stands
-    for the i-th string. A move changes the last symbol, or exchanges two unequal symbols that are
-    adjacent or have one symbol between them. The edges therefore form bands at distances of powers
-    of three.
+    matrix have nearly equal lengths, which grow with the logarithm of the number of rows: 13
+    entries per row with 11,397 rows (cage10), 16 entries per row with 130,228 rows (cage12), and 18
+    entries per row with 1,505,785 rows (cage14). In this function, a state is a string over an
+    alphabet of three symbols, and row i stands for the i-th string. A move changes the last symbol,
+    or exchanges two unequal symbols that are adjacent or have one symbol between them. The edges
+    therefore form bands at distances of powers of three.
 
     Raises UserError for fewer than 8 rows, or for more rows than fit in memory.
     """
@@ -77,8 +77,9 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     """Return a graph like a web crawl whose pages are sorted by address.
 
     The pages of a host are consecutive, and the sizes of hosts follow a power law. A quarter of the
-    pages have no links. Each other page draws a log-normal number of links, 30 on average.
-    Duplicate links count once. The targets of links are:
+    pages have no links. For each of the remaining pages, the number of links is log-normal, 30 on
+    average. If two links of a page have the same target, only one is kept. The targets of links
+    are:
 
     - one link in five: a nearby page. The logarithm of the distance is uniform, so 2 to 4 pages are
       as frequent as 20 to 40 pages.

@@ -1,7 +1,7 @@
 """Reads, generates and cuts graphs for the workloads, and computes a reference PageRank.
 
 A graph is directed and has at most 2**32 vertices. It is stored by incoming edges, because a pull
-kernel reads incoming edges. Duplicate edges and self-loops count like any other edge.
+kernel reads incoming edges. Duplicate edges and self-loops are kept and treated like other edges.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Graph:
     rows: int
     offsets: NDArray[np.int64]  # length: rows + 1
     columns: NDArray[np.uint32]  # one entry for each edge
-    # The number of edges out of each vertex; duplicate edges count each time.
+    # The number of edges out of each vertex, including all duplicates of an edge.
     out_degree: NDArray[np.uint32]
     weighted: bool = False  # whether the graph's file has weights; a Graph does not store them
 
@@ -151,7 +151,9 @@ def rmat(
             np.bitwise_or(part, sources, out=part)
         return _from_keys(name, rows, keys)
     except MemoryError:
-        raise UserError(f"R-MAT scale {scale} does not fit into memory; take less.") from None
+        raise UserError(
+            f"R-MAT scale {scale} does not fit into memory; take a smaller scale."
+        ) from None
 
 
 def rmat_edges(
@@ -234,7 +236,7 @@ def partition_by_edges(offsets: NDArray[np.int64], parts: int) -> list[int]:
     Raises ValueError if parts is less than 1.
     """
     if parts < 1:
-        raise ValueError(f"parts is {parts}, must be at least 1")
+        raise ValueError(f"parts is {parts}; it must be at least 1")
     rows = len(offsets) - 1
     work = np.asarray(offsets, dtype=np.int64) + np.arange(rows + 1, dtype=np.int64)
     work -= work[0]
@@ -308,8 +310,8 @@ def pagerank_reference(
     `iterations` iterations, or earlier if the L1 norm of the change is at most `tolerance`. The
     caller must give `iterations`, `tolerance` or both.
 
-    Raises UserError for values out of range. Also raises it if only `tolerance` is given and 1000
-    iterations do not reach it.
+    Raises UserError for values out of range. Also raises UserError if only `tolerance` is given and
+    the change is still larger after 1000 iterations.
     """
     if iterations is None and tolerance is None:
         raise ValueError("give iterations, tolerance or both")

@@ -94,7 +94,9 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
     the users' hidden numbers, the items' hidden numbers.
     """
     what = f"{ratings} ratings"
-    reading.require_memory(_needed_bytes(users, items, ratings), what, "number of them")
+    reading.require_memory(
+        _needed_bytes(users, items, ratings), what, "number of users, items or ratings"
+    )
     try:
         random = np.random.PCG64(seed)
         skewed = [(_uniform(random, ratings) ** 3 * n).astype(np.int64) for n in (users, items)]
@@ -106,7 +108,9 @@ def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
         name += f"-s{seed}" if seed != 1 else ""
         return from_entries(name, users, items, skewed[0], skewed[1], values.astype(np.float32))
     except MemoryError:
-        raise UserError(f"{what} do not fit into memory; take fewer.") from None
+        raise UserError(
+            f"{what} do not fit into memory; take fewer users, items or ratings."
+        ) from None
 
 
 def on_pattern(

@@ -123,13 +123,13 @@ class Header:
     def stored(self) -> int:
         """Return an upper bound of the number of entries, including mirrored entries.
 
-        Off-diagonal entries of a symmetric matrix count twice.
+        An off-diagonal entry of a symmetric matrix is included twice.
         """
         return 2 * self.entries if self.symmetric else self.entries
 
 
 class Entries(NamedTuple):
-    """The entries of a matrix in the order of the file. Indices count from 0."""
+    """The entries of a matrix in the order of the file. The first index is 0."""
 
     rows: NDArray[np.int64]
     columns: NDArray[np.int64]

@@ -2,9 +2,9 @@
 
 This time is the number of bytes divided by the rate of the memory, or the number of operations
 divided by the rate of operations, whichever is longer. The reference node counts the bytes and
-operations of each launch. A measurement on the GPU gives the rates of its memory and of its
+operations of each launch. A measurement on the GPU gives the rates of the memory and of the
 multiprocessors. A kernel can be faster only if data of an earlier launch is still in the L2. The
-order of its memory accesses cannot make it faster.
+order of a kernel's memory accesses cannot make the kernel faster.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """Return the work of a longer run, which repeats the work since `earlier` `more` times."""
+        """Return the work of a longer run: this work, and `more` times the work since `earlier`."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:

@@ -167,7 +167,7 @@ def names_of(option: str, text: str, known: Sequence[str], kind: str) -> list[st
         if word not in known:
             raise unknown(kind, word, tuple(known)) from None
     if len(set(wanted)) < len(wanted):
-        raise UserError(f"{option} {text!r}: name each once")
+        raise UserError(f"{option} {text!r}: give each name only once")
     return [name for name in known if name in wanted]
 
 

@@ -58,7 +58,7 @@ class Counted(NamedTuple):
     sent_bytes: list[float]  # one number per exchange of an iteration, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """Return the counts of a longer run. It repeats the part since `earlier` `more` times."""
+        """Return the counts of a longer run: these and `more` times those since `earlier`."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)
@@ -106,9 +106,9 @@ class Outcome:
     copy_s: float
     iterations: int
     timed_iterations: (
-        int  # the number of simulated iterations; all others repeat the last two of them
+        int  # the number of simulated iterations; later iterations repeat the last two of these
     )
-    warm_iteration_s: float  # if only some iterations were simulated: the mean time of the others
+    warm_iteration_s: float  # the mean time of the iterations that were not simulated, if any
     residual: float
     values: NDArray[np.float32]  # the result on all devices, with one replica for each device
     wire: Wire = field(default_factory=Wire)

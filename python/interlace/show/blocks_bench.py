@@ -56,9 +56,9 @@ def _foot(results: BlocksResults) -> list[str]:
         f"Rate of the link, measured by one copy of 256 MiB: {links}.",
         f"time: the median of {results.repeats} repeats, from the call on an idle stream until all "
         "bytes have arrived; in a row: the time of a batch when eight batches run back to back.",
-        "The time of interlace differs from the fastest other method's time by at most "
-        f"{100 * (slowest.slower or 0):+.1f} %: {slowest.blocks} x "
-        f"{size_text(slowest.block_bytes)} {slowest.direction}.",
+        "Compared with the fastest other method, interlace does worst for "
+        f"{slowest.blocks} x {size_text(slowest.block_bytes)} {slowest.direction}, where its time "
+        f"differs by {100 * (slowest.slower or 0):+.1f} %.",
     ]
     wrong = sum(row.wrong for row in rows)
     foot.append(f"{wrong} blocks wrong." if wrong else "All bytes right.")

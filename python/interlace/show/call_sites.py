@@ -1,6 +1,6 @@
 """The report of `interlace run --report`.
 
-It says where a program copies, how much time its copies lose, and what to change.
+The report says where a program copies, how much time the copies lose, and what to change.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from interlace.runtime.preload import Counted, Site, SiteTally
 
 MOST = 20  # the report lists at most this many call sites
 SMALL = 64 << 10  # a copy of fewer bytes cannot fill a link by itself
-WORTH = 1e-4  # the report leaves out smaller losses, in seconds
+WORTH = 1e-4  # the report leaves out losses of fewer seconds than this
 LOCKED, PAGEABLE = "page-locked", "pageable"
 WAITING = frozenset(
     {
@@ -146,7 +146,8 @@ def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
         lines.append(f"     and {len(rows) - MOST} more call sites with {quantity(rest, BYTES)}")
     if counted.lost_sites:
         lines.append(
-            f"     {counted.lost_sites} call sites found no room and share one entry: elsewhere"
+            f"     {counted.lost_sites} more call sites share the entry 'elsewhere', because the "
+            "list of call sites is full"
         )
     if bytes_per_s is None:
         lines.append(

@@ -22,14 +22,14 @@ def print_collectives(results: CopyResults, gpus: int) -> None:
         least[key] = min(least.get(key, row.median_s), row.median_s)
     styles = [table.BEST if row.median_s == least[row.pattern, row.bytes] else "" for row in rows]
     foot = [
-        "size: the bytes of the block that each GPU sends to each other GPU; time: from the first "
+        "size: the bytes of the block that each GPU sends to every other GPU; time: from the first "
         f"call until all blocks have arrived, the median of {results.repeats} repeats.",
         *(
             [f"{REDUCE}: sums of float32; each GPU has {gpus} blocks and sums one of them."]
             if any(row.pattern == REDUCE for row in rows)
             else []
         ),
-        "The column 'of a GPU' shows the bytes that each GPU sends in a second (the bus bandwidth "
+        "The column 'of a GPU' shows the bytes that each GPU sends per second (the bus bandwidth "
         "of nccl-tests).",
         *results.notes,
     ]

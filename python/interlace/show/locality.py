@@ -12,7 +12,7 @@ from interlace.study.locality import MGPUSIM_SPEED, Locality, LocalityRow, share
 
 
 def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
-    """Return lines with our figures and, if MGPUSim ran the program, with MGPUSim's figures."""
+    """Return lines with Interlace's figures. If MGPUSim ran the program, add MGPUSim's figures."""
     lines = [
         f"  {row.program}, {row.gpus} GPU{'s' if row.gpus > 1 else ''}: accesses of the vector L1 "
         f"{row.loads.vector_accesses:,} and {row.mgpusim['vector_accesses']:,.0f}, remote reads "
@@ -32,17 +32,17 @@ def _beside(rows: Sequence[LocalityRow], *, comparable: bool) -> list[str]:
     found = []
     if lines:
         found += [
-            "Our figures, beside those of MGPUSim (24a2205, flits of 64 B). MGPUSim's reads "
-            "include instructions and arguments:",
+            "Interlace's figures, each followed by MGPUSim's figure (24a2205, flits of 64 B). "
+            "MGPUSim's remote reads include reads of instructions and arguments:",
             *lines,
         ]
     if predicted:
-        found += ["Our predictions of MGPUSim's figures for the same sizes:", *predicted]
+        found += ["Interlace's predictions of MGPUSim's figures for the same sizes:", *predicted]
     return found
 
 
 def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
-    """Return the speed of our simulator divided by MGPUSim's speed, for the same runs.
+    """Return the speed of Interlace's simulator divided by MGPUSim's speed, for the same runs.
 
     The speeds are accesses per CPU second, and remote transactions per CPU second.
     """
@@ -60,7 +60,7 @@ def _speeds(rows: Sequence[LocalityRow]) -> list[str]:
         return []
     and_remote = "" if of_remote is None else f", and {of_remote:.0f} times its remote transactions"
     return [
-        f"In a CPU second our simulator makes {of_accesses:.0f} times MGPUSim's accesses of the "
+        f"In a CPU second, Interlace simulates {of_accesses:.0f} times MGPUSim's accesses of the "
         f"vector L1{and_remote} (geometric means of {len(accesses)} and {len(remote)} runs; "
         "MGPUSim also executes machine code)."
     ]
@@ -97,7 +97,7 @@ def _moves(rows: Sequence[LocalityRow]) -> list[str]:
         if it.migration_batches:
             line += (
                 f" in {it.migration_batches:,} batches, {it.migrated_again:,} pages not for the "
-                f"first time; {it.delayed_touches:,} first touches delayed"
+                f"first time; {it.delayed_touches:,} first touches were delayed"
             )
         lines.append(line)
     return ["Pages that migrated:", *lines] if lines else []
@@ -202,7 +202,7 @@ def print_locality(found: Locality) -> None:
         [programs.index(row.program) for row in rows],
         ["" for _ in rows],
         [
-            f"The simulation makes {accesses / cpu:,.0f} accesses in a CPU second." if cpu else "",
+            f"The simulation makes {accesses / cpu:,.0f} accesses per CPU second." if cpu else "",
             *_speeds(rows),
             *_translations(rows),
             *_moves(rows),

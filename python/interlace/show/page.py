@@ -118,7 +118,7 @@ def page(study: Study, timelines: Timelines) -> str:
 
 
 def frame(drawn: Sequence[Chart], /, **parts: str) -> str:
-    """Return the frame of the page around its parts, with the script that draws the charts.
+    """Return the whole page: the frame, the parts and the script that draws the charts.
 
     The parts are HTML.
     """
@@ -235,7 +235,7 @@ def _inside_section(study: Study, charts: list[Chart]) -> str:
     )
     return (
         f'<section class="card wide"><h2>Inside on {gpus}</h2>'
-        "<p>The bytes that each GPU sends to each other GPU, and "
+        "<p>The bytes that each GPU sends to every other GPU, and "
         "how busy each direction of the links is "
         f'over the whole run.</p><div class="pairs">{shown}</div></section>'
     )
@@ -321,7 +321,7 @@ def _bars(
 
 
 def _opportunity(rows: list[StudyRow], x: list[Any]) -> dict[str, Any]:
-    """Return the line of the opportunity. `x` has the number of GPUs of each of its points."""
+    """Return the line of the opportunity. `x` has the number of GPUs at each point of the line."""
     derived = any(row.derived for row in rows)
     return {
         "type": "scatter",
@@ -507,7 +507,7 @@ def _inside_charts(study: Study) -> list[Chart]:
 
 
 def _pair_chart(seen: Inside) -> tuple[str, dict[str, Any]]:
-    """Return a heat map of the bytes that each GPU sends to each other GPU."""
+    """Return a heat map of the bytes that each GPU sends to every other GPU."""
     bytes_of = inside.matrix(seen, lambda p: p.payload_bytes + p.protocol_bytes)
     largest = [value for line in bytes_of for value in line if value is not None]
     size, unit = table.scale(largest, table.BYTES)

@@ -33,11 +33,11 @@ def print_relay_cost(results: RelayResults) -> None:
         table.Column("slow-down", "%", [f"{line[4]:.1f}" for line in lines]),
     ]
     foot = [
-        f"message: copied from the host to GPU {RECEIVER}, one after another; kernel: the rate at "
-        "which it reads memory plus the rate at which it writes memory. The values are medians of "
+        f"message: copies from the host to GPU {RECEIVER}, one after another; kernel: the rate of "
+        "its reads plus the rate of its writes of memory. The values are medians of "
         f"{results.repeats} repeats of {results.window_s:g} s.",
-        "slow-down: how much longer messages take beside kernels, and how much longer kernels take "
-        "beside messages.",
+        "slow-down: how much longer messages take while kernels run, and how much longer kernels "
+        "take while messages are copied.",
     ]
     direct = [size_text(row.bytes) for row in results.rows if not row.relayed]
     if direct:

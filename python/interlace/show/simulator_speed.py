@@ -30,13 +30,13 @@ def print_speed(of: SpeedResults) -> None:
     least = min(of.rows, key=lambda row: row.accesses_per_s)
     foot = [
         f"Geometric means: {of.accesses_per_s / 1e6:.2f} M accesses and "
-        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions in a CPU second. "
-        f"{least.workload} has the fewest accesses in a CPU second: "
+        f"{of.remote_transactions_per_s / 1e6:.3f} M remote transactions per CPU second. "
+        f"{least.workload} has the fewest accesses per CPU second: "
         f"{least.accesses_per_s / 1e6:.2f} M.",
         "An access is one instruction of a warp to one line. Few accesses of these workloads are "
-        "remote, and their remote transactions are divided by the CPU time of all accesses.",
+        "remote, but the remote transactions are divided by the CPU time of all accesses.",
         f"The microbenchmark of stores makes {of.stores.remote_transactions_per_s / 1e6:.3f} M "
-        f"remote transactions in a CPU second. Each lane stores {of.stores.element_bytes} bytes, "
+        f"remote transactions per CPU second. Each lane stores {of.stores.element_bytes} bytes, "
         "and nearly every store is a packet.",
     ]
     table.print_table(

@@ -126,7 +126,9 @@ def summary(study: Study) -> str:
     name = label(best.mechanism, Config.of(best.config))
     if is_slower(best.speedup):
         slower = f"takes {1 / best.speedup:.2f} times as long"
-        return f"{most} GPUs are slower than one by every mechanism; the fastest, {name}, {slower}."
+        return (
+            f"{most} GPUs are slower than one with all mechanisms; the fastest, {name}, {slower}."
+        )
     text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
     if best.opportunity is not None and best.captured is not None:
         text += f", {best.captured:.0%} of the opportunity ({best.opportunity:.2f} times)"
@@ -176,7 +178,7 @@ def footers(study: Study) -> list[str]:
     rates = [rate for rate in _rates(study.rows) if rate is not None]
     if rates:
         lines.append(
-            f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses in a second of CPU "
+            f"Simulated {min(rates):.2f} to {max(rates):.2f} million accesses per second of CPU "
             "time."
         )
     lines += _sampled(study.rows) + calibrated(study.machine)
@@ -228,12 +230,12 @@ def _sampled(rows: Sequence[StudyRow]) -> list[str]:
     assert first.sim
     return [
         f"{which} {first.sim.timed_iterations} of {first.iterations} iterations were simulated; "
-        "the others repeat the last two. --whole simulates all."
+        "the other iterations repeat the last two of these. --whole simulates all iterations."
     ]
 
 
 def _communication(rows: Sequence[StudyRow]) -> list[str]:
-    """Return which fraction of the time of bulk-copy its copies take."""
+    """Return notes that say which fraction of bulk-copy's time the copies take."""
     bound = {row.gpus: row.time_s for row in rows if row.mechanism == BOUND}
     shown = [
         f"{max(0.0, 1 - bound[row.gpus] / row.time_s):.0%} of {BASELINE}'s time on {row.gpus} GPUs"
@@ -293,8 +295,8 @@ def phases(rows: Sequence[StudyRow]) -> list[str]:
     )
     apart = f"Copies of {' and '.join(timed)} were timed between events in separate runs."
     return [
-        "The time that an iteration computes, and the time that its copies add; gain compares "
-        f"with {BASELINE}:",
+        "The time for which an iteration computes, and the time that its copies add. The column "
+        f"'gain' compares this with {BASELINE}:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
         *(["", apart] if timed else []),
@@ -341,8 +343,8 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
             continue
         small = sum(stores.sizes[:5]) / stores.stores
         lines.append(
-            f"{row.mechanism} on {row.gpus} GPUs: {stores.stores / stores.packets:.1f} stores a "
-            f"packet, {small:.0%} of them below 32 B."
+            f"{row.mechanism} on {row.gpus} GPUs: {stores.stores / stores.packets:.1f} stores per "
+            f"packet, {small:.0%} of the stores below 32 B."
         )
     return lines
 

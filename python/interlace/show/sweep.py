@@ -82,7 +82,7 @@ class _AxisValue(NamedTuple):
 
 
 def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[_AxisValue]:
-    """Yield each value of each key."""
+    """Return each value of each key."""
     most = max(row.gpus for row in rows)
     return [
         _AxisValue(

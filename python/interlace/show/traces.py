@@ -77,7 +77,7 @@ def print_replay(name: str, machine: str, mechanism: str, it: dict[str, Any]) ->
         f"Time {it['time_s'] / time:.4g} {time_unit}; {it['accesses']:,} accesses of lines, "
         f"{it['remote_transactions']:,} remote transactions.",
         f"All {it['instructions']:,} accesses of the file were replayed: {rate / 1e6:.2f} million "
-        "accesses of lines in a second of CPU time.",
+        "accesses of lines per second of CPU time.",
     ]
     if it["host_copies"]:
         foot.append(f"{it['host_copies']:,} copies from or to the host were not replayed.")

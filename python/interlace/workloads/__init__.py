@@ -83,7 +83,7 @@ WORKLOADS = _AllWorkloads()
 
 
 def check_workload(name: str) -> None:
-    """Raise UserError if there is no workload of this name, or if it cannot be used."""
+    """Raise UserError if there is no workload of this name, or if the workload cannot be used."""
     if name in WORKLOADS:
         return
     if name in WORKLOADS.unusable:

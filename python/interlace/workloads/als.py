@@ -40,7 +40,7 @@ DEFAULT_RATE = 0.05
 STEPS = 1  # the number of gradient steps in an epoch of sgd
 
 FLOAT32_ROUNDING = 2.0**-24
-# If a warp computes a row, each lane adds up to this many ratings: a third of a part of the row.
+# If a warp computes a row, each lane sums at most this many ratings, a third of a part of the row.
 MOST_ADDED = 171
 
 
@@ -289,13 +289,13 @@ class Als(Workload):
         return largest
 
     def _most_added(self) -> int:
-        """Return how many ratings a lane adds up at most, one after another."""
+        """Return the largest number of ratings that a lane adds one after another."""
         if self.kernel != "lane-per-row":
             return MOST_ADDED
         sides = (self.ratings.users, self.ratings.items)
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
-    # A sum of products adds up at most _most_added ratings one after another. Independent roundings
+    # A sum of products adds at most `_most_added` ratings one after another. Independent roundings
     # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Solving the
     # equations of a row multiplies this error by at most the condition number of the equations. An
     # epoch is a projection, so it does not enlarge earlier errors, and adds its own errors. Errors

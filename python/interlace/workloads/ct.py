@@ -48,7 +48,7 @@ class CtInputs(Inputs):
     size: Annotated[Size, Default(DEFAULT_SIZE)] = None
     angles: Annotated[int | None, Option("N", "angles in half a turn", DEFAULT_ANGLES)] = None
     detectors: Annotated[
-        int | None, Option("N", "rays an angle", "the smallest number that sees the whole image")
+        int | None, Option("N", "rays per angle", "the smallest number that sees the whole image")
     ] = None
     subsets: Annotated[
         int | None,

@@ -169,7 +169,7 @@ def generate(side: int, dimensions: int, equation: str, seed: int = 1) -> Start:
 
     from interlace.data import reading
 
-    what = f"a grid of {side} points a side in {dimensions} dimensions"
+    what = f"a grid of {side} points per side in {dimensions} dimensions"
     reading.require_memory(200 * side**dimensions, what, "grid")
     shape = (side, side, side) if dimensions == 3 else (side, 1, side)
     random = (np.random.PCG64(seed).random_raw(_MODES * 5) >> np.uint64(40)) / 2.0**24

@@ -132,7 +132,7 @@ class Start:
 
 
 def generate(side: int, seed: int = 1) -> Start:
-    """Return a cube with `size` points a side, four layers of equal depth and 48 pulses of motion.
+    """Return a cube with `side` points per side, four layers of equal depth and 48 pulses.
 
     From top to bottom, P waves travel at 1500, 2500, 4000 and 6000 m/s, and the densities are 1800,
     2100, 2500 and 2700 kg/m^3: sediments above crystalline rock. S waves are slower than P waves by
@@ -144,7 +144,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
     from interlace.data import reading
 
-    reading.require_memory(300 * side**3, f"a grid of {side} points a side", "grid")
+    reading.require_memory(300 * side**3, f"a grid of {side} points per side", "grid")
     layer = np.arange(side) * len(_LAYERS) // side
     p_speed, density = np.array(_LAYERS)[layer].T
     # both mu and lambda have this value, because P waves are sqrt(3) times as fast as S waves

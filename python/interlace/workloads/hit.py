@@ -148,7 +148,7 @@ def generate(side: int, seed: int = 1) -> Start:
 
     from interlace.data import reading
 
-    reading.require_memory(600 * side**3, f"a box of {side} points a side", "box")
+    reading.require_memory(600 * side**3, f"a box of {side} points per side", "box")
     raw = np.random.PCG64(seed).random_raw(3 * side**3) >> np.uint64(40)
     noise = (raw / 2.0**24 - 0.5).reshape(3, side, side, side)
     modes = np.fft.rfftn(noise, axes=(1, 2, 3))

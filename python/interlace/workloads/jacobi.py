@@ -40,7 +40,9 @@ class JacobiInputs(Inputs):
     rows: Annotated[int | None, Option("N", "unknowns to generate", DEFAULT_ROWS)] = None
     half_bandwidth: Annotated[
         int | None,
-        Option("K", "generate K diagonals on each side of the main one", DEFAULT_HALF_BANDWIDTH),
+        Option(
+            "K", "generate K diagonals on each side of the main diagonal", DEFAULT_HALF_BANDWIDTH
+        ),
     ] = None
     halo: Annotated[bool | None, Option("", "send unknowns only to the GPUs that need them")] = None
 
@@ -178,7 +180,7 @@ class BandedSystem:
 
     @cached_property
     def dominance(self) -> float:
-        """Return the largest ratio of the other magnitudes of a row to the row's diagonal.
+        """Return the largest ratio of a row: the sum of off-diagonal magnitudes over the diagonal.
 
         This ratio is below 1 if the matrix is diagonally dominant.
         """
@@ -224,7 +226,8 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
     All off-diagonal entries are negative, uniform in -1 .. 0. The right-hand side is uniform in 0.5
     .. 1.5. Both use the upper 24 bits of PCG64's output for the seed: first for all diagonals, from
     the lowest diagonal on, and then for the right-hand side. An entry of the main diagonal is the
-    sum of the other magnitudes of its row divided by DOMINANCE, or 1 if this sum is 0.
+    sum of the magnitudes of all other entries of its row, divided by DOMINANCE. If this sum is 0,
+    the entry is 1.
     """
     import numpy as np
 
@@ -334,9 +337,9 @@ def _load(file: Path, name: str, data: bytes, seed: int) -> BandedSystem:
     if half > MAX_HALF_BANDWIDTH:
         raise UserError(
             f"{file} is not banded: entry ({entries.rows[farthest] + 1}, "
-            f"{entries.columns[farthest] + 1}) is {half} diagonals away from the main one, and at "
-            f"most {MAX_HALF_BANDWIDTH} are possible; reorder its rows and columns or take another "
-            "matrix."
+            f"{entries.columns[farthest] + 1}) is {half} diagonals away from the main diagonal, "
+            f"but at most {MAX_HALF_BANDWIDTH} are possible; reorder the rows and columns, or take "
+            "another matrix."
         )
     reading.require_memory(_needed_bytes(header.rows, half), str(file), "matrix")
     sums = np.zeros((2 * half + 1, header.rows))

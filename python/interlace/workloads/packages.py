@@ -26,9 +26,9 @@ GROUP = "interlace.workloads"
 def installed_workloads(
     shipped: Mapping[str, type[Workload]],
 ) -> tuple[dict[str, type[Workload]], dict[str, str]]:
-    """Return the usable workloads of other packages, and the reasons why others cannot be used.
+    """Return the usable workloads of other packages, and why their other workloads are unusable.
 
-    Both results have the names of workloads as their keys, sorted.
+    The keys of both results are the names of workloads, sorted.
     """
     found: dict[str, type[Workload]] = {}
     unusable: dict[str, str] = {}

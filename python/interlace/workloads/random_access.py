@@ -131,7 +131,9 @@ class RandomAccess(UpdateWorkload):
             raise UserError(f"--operation {inputs.operation}: give {' or '.join(OPERATIONS)}")
         lane_updates = UPDATES_AN_ENTRY * LANE_ENTRIES
         if inputs.look_ahead is not None:
-            inputs.refuse(("iterations",), "and --look-ahead both say how often GPUs exchange")
+            inputs.refuse(
+                ("iterations",), "and --look-ahead both set how often GPUs exchange; leave one out"
+            )
             least, most = UPDATES_AN_ENTRY * size // lane_updates, UPDATES_AN_ENTRY * size
             ahead = inputs.look_ahead
             if not least <= ahead <= most or ahead & (ahead - 1):
@@ -159,7 +161,7 @@ class RandomAccess(UpdateWorkload):
 
     @property
     def rule(self) -> str:
-        """Return words for the limit on updates between exchanges that the run keeps."""
+        """Return words that say which limit on updates between two exchanges the run obeys."""
         kept = "within" if self.look_ahead <= HPCC_LOOK_AHEAD else "beyond"
         return f"{self.look_ahead:,} between exchanges, {kept} HPCC's {HPCC_LOOK_AHEAD:,}"
 

@@ -29,7 +29,11 @@ class SsspInputs(GraphInputs):
     iterations: Annotated[Iterations, Default("to the end")] = None
     source: Annotated[
         int | None,
-        Option("V", "the vertex to start from, counted from 0", "a vertex with the most out-edges"),
+        Option(
+            "V",
+            "the vertex to start from; the first vertex is 0",
+            "a vertex with the most out-edges",
+        ),
     ] = None
 
 

@@ -1,4 +1,4 @@
-"""Code that workloads share whose kernels update a partitioned array."""
+"""Code for all workloads whose kernels update a partitioned array."""
 
 from __future__ import annotations
 

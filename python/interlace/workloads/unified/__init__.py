@@ -96,5 +96,5 @@ def _verified(found: dict[str, Any], it: Problem, run: str) -> dict[str, Any]:
 def problem(name: str, scale: int) -> Problem:
     """Return a program with its data. Raises UserError if `scale` is not 1 or 4."""
     if scale not in SCALES:
-        raise UserError(f"--times {scale}: the only scales are 1 and 4")
+        raise UserError(f"--times {scale}: give 1 or 4")
     return PROGRAMS[name](SIZES[name] * scale, np.random.default_rng(SEED))

@@ -1,6 +1,6 @@
 """Computes the level of each vertex of a random graph.
 
-Levels count from the vertex with the most edges. A vertex without a path from there has level -1.
+The vertex with the most edges has level 0. A vertex without a path from this vertex has level -1.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Finds clusters of random points: the cluster of each point, and the centre of each cluster.
 
-All values are whole numbers, because they count units of 1/16 or 1/256.
+All values are whole numbers, in units of 1/16 or 1/256.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code that the programs share that see several GPUs as one."""
+"""Code for all programs that see several GPUs as one."""
 
 from __future__ import annotations
 
