@@ -130,7 +130,8 @@ double host_alone(word* table, word mask, std::uint64_t count) {
 
 host_update_times measure_host_updates(const host_update_request& q) {
   if (!std::has_single_bit(q.table_bytes) || q.table_bytes < (std::uint64_t{1} << 20U))
-    throw usage_error("a table of RandomAccess has a power of two of bytes, at least 1 MiB");
+    throw usage_error(
+        "the bytes of a table of RandomAccess must be a power of two and at least 1 MiB");
   if (q.repeats == 0) throw usage_error("a measurement of updates needs at least one repeat");
   const cuda::current_device on(gpu);
   host_table table(q.table_bytes);

@@ -475,7 +475,7 @@ std::vector<double> block_s(std::uint32_t repeats) {
 
 std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
                                   std::uint32_t repeats) {
-  if (bytes < sizeof(float)) throw usage_error("a gather needs data");
+  if (bytes < sizeof(float)) throw usage_error("a gather needs at least one element of data");
   switch (registers) {
     case 32:
       return measure_gather<32, 13>(bytes, repeats);
@@ -492,7 +492,8 @@ std::vector<double> gathers_per_s(std::uint32_t registers, std::uint64_t bytes,
 std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr unsigned int sector_bytes = 32;
   constexpr unsigned int rounds = 64;
-  if (bytes < sector_bytes) throw usage_error("sectors need data");
+  if (bytes < sector_bytes)
+    throw usage_error("a measurement of sectors needs at least one sector of data");
   bench on(repeats);
   auto* data = on.take<unsigned int>(bytes / sizeof(unsigned int));
   const unsigned int blocks = resident_blocks(load_sectors, on.multiprocessors());
@@ -506,7 +507,9 @@ std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats) {
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
   constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
   const std::uint64_t steps = bytes / step_bytes;
-  if (steps == 0) throw usage_error("reads need " + std::to_string(step_bytes) + " bytes");
+  if (steps == 0)
+    throw usage_error("a measurement of reads needs at least " + std::to_string(step_bytes) +
+                      " bytes");
   // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel is
   // therefore the same share of each time.
   constexpr std::uint64_t all = std::uint64_t{8} << 30U;
@@ -556,7 +559,7 @@ struct written_data {
       : steps(bytes / (sizeof(uint4) * loads_in_flight * stream_threads)),
         values(steps * loads_in_flight * stream_threads),
         blocks(resident_blocks(write_all, on.multiprocessors())) {
-    if (steps == 0) throw usage_error("writes need more bytes");
+    if (steps == 0) throw usage_error("a measurement of writes needs at least one step of data");
     data = on.take<uint4>(values);
   }
   void write(const bench& on) const {

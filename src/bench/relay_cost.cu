@@ -139,7 +139,8 @@ class memory_load {
       INTERLACE_CUDA_CHECK(cudaGetLastError());
     }
     while (moved() == 0)
-      if (runs_.idle()) throw device_error("a kernel beside copies ended by itself");
+      if (runs_.idle())
+        throw device_error("the kernel that runs beside the copies ended too early");
   }
   void stop() {
     set(stop_, 1U);

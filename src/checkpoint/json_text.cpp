@@ -121,7 +121,7 @@ void json_text::escape(std::string& into) {
     ++at_;
     return;
   }
-  if (letter != 'u') fail("there is no such escape");
+  if (letter != 'u') fail("a text has an unknown escape");
   ++at_;
   std::uint32_t code = four_digits();
   if (code >= 0xd800 && code < 0xe000) {
@@ -138,7 +138,8 @@ std::uint32_t json_text::four_digits() {
   std::uint32_t code = 0;
   const std::string_view four = text_.substr(at_, 4);
   const auto [last, error] = std::from_chars(four.data(), four.data() + four.size(), code, 16);
-  if (error != std::errc() || last != four.data() + 4) fail("\\u has no four digits");
+  if (error != std::errc() || last != four.data() + 4)
+    fail("\\u is not followed by four hexadecimal digits");
   at_ += 4;
   return code;
 }
@@ -195,14 +196,14 @@ void json_text::skip(int depth) {
 void json_text::skip_string() { (void)string(); }
 
 void json_text::word(std::string_view expected) {
-  if (text_.substr(at_, expected.size()) != expected) fail("this is no value");
+  if (text_.substr(at_, expected.size()) != expected) fail("a value is missing or not valid");
   at_ += expected.size();
 }
 
 void json_text::digits() {
   const std::size_t begin = at_;
   while (at_ < text_.size() && is_digit(text_[at_])) ++at_;
-  if (at_ == begin) fail("this is no value");
+  if (at_ == begin) fail("a value is missing or not valid");
 }
 
 void json_text::skip_number() {

@@ -19,7 +19,7 @@ class stream_hold {
   // Loads the waiting kernel on the current device. Call this function for each device before a
   // stream is held.
   static void load();
-  // Makes all work wait that is enqueued after this call.
+  // Makes all work that is enqueued after this call wait until `release`.
   void close() noexcept { ++ticket_; }
   // Holds a stream of the current device. Later work on the stream starts only after release(), or
   // after 10 s.

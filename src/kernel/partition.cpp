@@ -79,8 +79,9 @@ region_state make_partition_state(region_options options, std::uint32_t element_
                       mechanisms_with(&mechanism_row::packs_updates));
   }
   if (!options.transfers && !how.updates_partials) {
-    throw usage_error(std::string(how.name) +
-                      " tracks no chunks, so it does nothing without transfers");
+    throw usage_error(
+        std::string(how.name) +
+        " tracks no chunks, so a run without transfers does nothing; use another mechanism");
   }
   if (devices > 1) check_operation(how, operation);
   if (options.boundaries.size() != devices + std::size_t{1} || options.boundaries.front() != 0 ||

@@ -39,7 +39,7 @@ std::string make_nvshmem_id(const std::vector<std::string>& candidates) {
 std::string join_nvshmem(const std::vector<std::string>& candidates, std::uint32_t rank,
                          std::uint32_t ranks, const std::string& id) {
   cuda::nvshmem_id common;
-  if (id.size() != sizeof(common)) throw usage_error("the id is not one of NVSHMEM");
+  if (id.size() != sizeof(common)) throw usage_error("the id was not made by NVSHMEM");
   std::memcpy(&common, id.data(), sizeof(common));
   if (rank >= ranks || ranks > cuda::device_count()) {
     throw usage_error("rank " + std::to_string(rank) + " of " + std::to_string(ranks) + " with " +

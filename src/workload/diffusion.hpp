@@ -243,7 +243,7 @@ struct diffusion_problem {
   static diffusion_problem make(const array_view<float, 3>& start, const std::string& equation,
                                 double rate, double speed) {
     if (equation != "heat" && equation != "burgers") {
-      throw usage_error("the equation " + equation + " is neither heat nor burgers");
+      throw usage_error("unknown equation '" + equation + "'; give heat or burgers");
     }
     if (!(rate > 0 && std::isfinite(rate) && speed >= 0 && std::isfinite(speed))) {
       throw usage_error("rate and speed of a diffusion must be finite and above 0");

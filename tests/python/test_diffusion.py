@@ -204,7 +204,7 @@ def test_the_core_refuses_what_it_cannot_use() -> None:
     good = list(workload.arguments())
     cut = np.array(workload.boundaries(2), dtype=np.uint64)
     for place, wrong, sentence in (
-        (1, "wave", "the equation wave is neither heat nor burgers"),
+        (1, "wave", "unknown equation 'wave'; give heat or burgers"),
         (2, 0.0, "rate and speed"),
         (2, np.inf, "rate and speed"),
         (3, -1.0, "rate and speed"),

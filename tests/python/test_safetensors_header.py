@@ -149,7 +149,7 @@ def test_a_tensor_that_lies(change: dict[str, Any], message: str) -> None:
         (b'{"x":1,"x":2}', 0, "'x' occurs twice"),
         (b'{"x":{"dtype":"U8","dtype":"U8"}}', 0, "'dtype' occurs twice"),
         (b'{"x":-0}', 0, "tensor 'x' is not an object"),
-        (b'{"x":NaN}', 0, "is not JSON at byte 13 of the file: this is no value"),
+        (b'{"x":NaN}', 0, "is not JSON at byte 13 of the file: a value is missing or not valid"),
         (b'{"\\ud800":1}', 0, "half a surrogate pair"),
         (b'{"__metadata__":{"a":"\\ud800"}}', 0, "half a surrogate pair"),
         (b'{"x":1', 0, "is not JSON at byte 14 of the file: there is no '}' where one belongs"),

@@ -33,7 +33,8 @@ inline grid_shape shape_of(const array_view<float, 3>& grid) {
   constexpr std::size_t most = std::size_t{1} << 31U;
   for (std::size_t k = 0; k < 3; ++k) {
     if (grid.extent(k) < most) continue;
-    throw usage_error("a grid has " + std::to_string(grid.extent(k)) + " points along a dimension");
+    throw usage_error("a grid has " + std::to_string(grid.extent(k)) +
+                      " points along a dimension; at most 2^31 - 1 are possible");
   }
   const auto extent = [&](std::size_t k) { return static_cast<std::uint32_t>(grid.extent(k)); };
   return {extent(0), extent(1), extent(2)};

@@ -95,7 +95,7 @@ class multi_path final : public node_mechanism {
   std::string made() const override {
     if (engine_ == nullptr) return {};
     const copy_statistics made = engine_->statistics();
-    return "the copy engine ran " + std::to_string(made.streams) + " by streams and " +
+    return "the copy engine ran " + std::to_string(made.streams) + " batches by streams and " +
            std::to_string(made.graphs) + " by graphs, with " +
            std::to_string(made.staging_bytes >> 20U) + " MiB of staging memory, and made " +
            std::to_string(made.direct) + " plain copies";

@@ -331,7 +331,8 @@ void parking::free(device_address address) {
     give_back(std::move(one.on_gpu));
     of->allocations.erase(found);
   }
-  if (of->allocations.empty()) {  // memory that was prepared for the pool is now free for others
+  if (of->allocations
+          .empty()) {  // memory that was prepared for this pool can now serve other pools
     const std::lock_guard lock_idle(idle_mutex_);
     prepared_.erase(of->name);
   }

@@ -246,8 +246,8 @@ std::vector<int> gpus_of_participants(const contexts& of, const all_reduce_call&
         gpus.push_back(seen.gpu);
       else if (seen.gpu != gpus.back())
         throw usage_error(name + " of an all-reduce is on " + gpu_text(seen.gpu) +
-                          " and its send buffer on " + gpu_text(gpus.back()) +
-                          "; give both on one GPU");
+                          ", but the same participant's send buffer is on " +
+                          gpu_text(gpus.back()) + "; give both on one GPU");
     }
   return gpus;
 }

@@ -94,7 +94,7 @@ const char* text_of(block_ends ends) {
 
 plan::block_side side_of(const blocks_side& given, const char* name) {
   if (given.number_bytes != 4 && given.number_bytes != 8)
-    throw usage_error("a number of the " + std::string(name) + "s of a batch has " +
+    throw usage_error("each " + std::string(name) + " number of a batch has " +
                       std::to_string(given.number_bytes) + " bytes; give 4 or 8");
   return {.base = reinterpret_cast<std::uint64_t>(given.base),
           .scale = given.stride,

@@ -94,9 +94,10 @@ bool plan_has_access(const driver_table& driver, const copy_call& call, copy_acc
         continue;
       if (accessible(driver, seen, gpu, destination ? one.to_address : one.from_address, one.bytes))
         continue;
-      accounts.report("copies of memory on " + gpu_text(seen.gpu) + " that " + gpu_text(gpu) +
-                      " has no access to are direct (cuMemSetAccess and cudaMemPoolSetAccess give "
-                      "it)");
+      accounts.report("copies of some memory on " + gpu_text(seen.gpu) + " are direct, because " +
+                      gpu_text(gpu) +
+                      " has no access to this memory (cuMemSetAccess and cudaMemPoolSetAccess give "
+                      "access)");
       return false;
     }
   }

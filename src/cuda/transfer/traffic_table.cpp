@@ -90,7 +90,7 @@ traffic_table::traffic_table(const std::vector<std::string>& gpus, const std::st
                                " GPUs are taken; remove it");
   } catch (const std::runtime_error& error) {
     remark_ = "copies cannot avoid links that other processes use: " + file + ": " + error.what() +
-              " (INTERLACE_COPY_TRAFFIC names another file)";
+              "; set INTERLACE_COPY_TRAFFIC to another file";
   }
   if (shared_) return;
   if (memory_ != nullptr) munmap(memory_, sizeof(memory));

@@ -61,9 +61,9 @@ mgpusim::component& mgpusim::component_of(std::string_view name) {
   if (name.find(wanted_) != std::string_view::npos) {
     const auto number = gpu_number(name);
     if (!number || *number == 0)
-      fail("expected a component of a GPU, as GPU_1, found " + shown(name));
+      fail("expected a component of a GPU, such as GPU_1, found " + shown(name));
     if (*number > gpus_) {
-      fail(shown(name) + " is of a GPU past the " + std::to_string(gpus_) +
+      fail(shown(name) + " belongs to a GPU past the " + std::to_string(gpus_) +
            " of the trace; give the right number of GPUs");
     }
     c.gpu = *number - 1;

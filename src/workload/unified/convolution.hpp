@@ -70,7 +70,8 @@ struct convolution_problem {
                                   const array_view<float, 2>& mask) {
     const std::uint32_t side = extent_of(mask, 0);
     if (mask.extent(1) != side || side == 0 || image.extent(0) < side || image.extent(1) < side) {
-      throw usage_error("a convolution needs a square mask, and an image that is not smaller");
+      throw usage_error(
+          "a convolution needs a square mask, and an image that is at least as large as the mask");
     }
     return {extent_of(image, 1) - side + 1, extent_of(image, 0) - side + 1, side, values_of(image),
             values_of(mask)};

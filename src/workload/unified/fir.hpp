@@ -76,7 +76,7 @@ class fir {
       : node_(node), blocks_(placement.blocks) {
     if (data.input.empty() || data.coefficients.empty() ||
         data.coefficients.size() != data.history.size()) {
-      throw usage_error("a filter needs samples, and as much history as coefficients");
+      throw usage_error("a filter needs samples, and one sample of history for each coefficient");
     }
     const auto own = kernel::page_placement::contiguous();
     kernel_.input = put_unified(node, data.input, placement.of(own));

@@ -406,10 +406,10 @@ TEST(all_reduce, says_what_is_wrong_with_its_buffers) {
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[1] = call.receive[0] + 396; }),
             "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
             "buffer may only be the send buffer of its own participant");
-  EXPECT_EQ(
-      with([](all_reduce_call& call) { std::swap(call.receive[0], call.receive[1]); }),
-      "receive buffer 0 of an all-reduce is on gpu1 and its send buffer on gpu0; give both on "
-      "one GPU");
+  EXPECT_EQ(with([](all_reduce_call& call) { std::swap(call.receive[0], call.receive[1]); }),
+            "receive buffer 0 of an all-reduce is on gpu1, but the same participant's send buffer "
+            "is on gpu0; give both on "
+            "one GPU");
   EXPECT_NE(with([](all_reduce_call& call) { call.count = ~std::uint64_t{0}; }), "");
   EXPECT_EQ(with([](all_reduce_call& call) {
               call.send.assign(17, 4096);

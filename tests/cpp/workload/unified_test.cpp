@@ -84,7 +84,8 @@ TEST(unified_programs, fir) {
   }
   expect_on_all(data, expected, 1e-5);
   data.history.pop_back();
-  EXPECT_EQ(refusal(data), "a filter needs samples, and as much history as coefficients");
+  EXPECT_EQ(refusal(data),
+            "a filter needs samples, and one sample of history for each coefficient");
 }
 
 TEST(unified_programs, matrix_transpose) {

@@ -4,8 +4,8 @@
 // Accesses of different lanes are the same instruction if they come from the same place in the
 // source and if their enclosing lane.range loops are in the same iterations. A lane can reach an
 // instruction that no lane has reached before. In this case, the recorder inserts the instruction
-// after the instruction that the lane executed last. This rule keeps program order, whatever path
-// the first lane took.
+// after the instruction that the lane executed last. This rule keeps program order for every path
+// of the first lane.
 //
 // For a warp.repeated, the recorder keeps the instructions of the lanes of one warp. For all other
 // warps it records only addresses.
