@@ -133,6 +133,8 @@ python_step() {
 
 python=${PYTHON:-python3}
 regions=tests/gpu/regions_processes.py
+python_step partitions 200 "interlace._cuda torch" "$python" tests/gpu/partitions_torch.py
+python_step partition_torch 60 "interlace._cuda torch" "$python" docs/example/partition_torch.py
 # Prints how many GPUs this script may use: at most four, and more than one only if each GPU can
 # access every other GPU.
 processes=$("$python" 2>>"$out/python.log" - <<'PYTHON'

@@ -133,6 +133,7 @@ class group {
                    const std::function<void()>& regularly = {}) const;
 
  private:
+  friend class partition_base;
   friend class region;
   explicit group(std::shared_ptr<cuda::group_state> state) : state_(std::move(state)) {}
   std::shared_ptr<cuda::group_state> state_;

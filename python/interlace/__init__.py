@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from interlace.runtime.copying import all_gather, all_reduce, all_to_all, copy
     from interlace.runtime.loading import load, save
     from interlace.runtime.parking import park, parkable, parked_memory, prepare_park, resume
+    from interlace.runtime.partitions import PartitionedArray
     from interlace.runtime.regions import DeviceArray, Group, Region
     from interlace.runtime.safe_open import PrefetchLoader, TensorSlice, safe_open
     from interlace.runtime.streaming import stream
@@ -29,6 +30,7 @@ _HOMES = {
     "Group": "runtime.regions",
     "Impossible": "tuning.search",
     "ModelError": "base.errors",
+    "PartitionedArray": "runtime.partitions",
     "PrefetchLoader": "runtime.safe_open",
     "Region": "runtime.regions",
     "TensorSlice": "runtime.safe_open",
@@ -61,6 +63,7 @@ __all__ = [
     "Group",
     "Impossible",
     "ModelError",
+    "PartitionedArray",
     "PrefetchLoader",
     "Region",
     "TensorSlice",

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "interlace/base/errors.hpp"
+#include "interlace/partition.hpp"
 #include "interlace/region.hpp"
 #include "python/signals.hpp"
 #include "python/workloads.hpp"
@@ -122,6 +123,102 @@ void make_region(open_region* self, const group& g, const std::string& name, std
   new (self) open_region(g, spec, brought);
 }
 
+// A partitioned array that can be closed while Python still holds a reference to it.
+class open_partition {
+ public:
+  open_partition(const group& g, const partition_spec& spec, const std::string& type,
+                 const std::string& operation) {
+    const nb::gil_scoped_release release;
+    array_ = detail::make_any_partition(g, spec, type, operation);
+  }
+  ~open_partition() { close(); }
+  open_partition(const open_partition&) = delete;
+  open_partition& operator=(const open_partition&) = delete;
+  open_partition(open_partition&&) = delete;
+  open_partition& operator=(open_partition&&) = delete;
+
+  detail::any_partition& get() {
+    if (!array_) throw usage_error("this partitioned array is closed");
+    return *array_;
+  }
+  void close() {
+    if (!array_) return;
+    const nb::gil_scoped_release release;
+    array_.reset();
+  }
+
+ private:
+  std::unique_ptr<detail::any_partition> array_;
+};
+
+void make_partition(open_partition* self, const group& g, const std::string& name,
+                    std::uint64_t elements, const std::string& type, const std::string& operation,
+                    const std::vector<std::uint64_t>& boundaries, const std::string& mechanism,
+                    std::uint32_t packet_bytes, std::uint64_t queued_updates,
+                    bool combine_in_packets, bool checks) {
+  partition_spec spec;
+  spec.name = name;
+  spec.elements = elements;
+  spec.boundaries = boundaries;
+  spec.mechanism = mechanism;
+  spec.packet_bytes = packet_bytes;
+  spec.queued_updates = queued_updates;
+  spec.combine_in_packets = combine_in_packets;
+  spec.checks = checks;
+  new (self) open_partition(g, spec, type, operation);
+}
+
+void bind_partitions(nb::module_& module) {
+  nb::class_<open_partition>(module, "PartitionedArray")
+      .def("__init__", &make_partition, nb::arg("group"), nb::arg("name"), nb::arg("elements"),
+           nb::arg("dtype"), nb::arg("operation"), nb::arg("boundaries"), nb::arg("mechanism"),
+           nb::arg("packet_bytes"), nb::arg("queued_updates"), nb::arg("combine_in_packets"),
+           nb::arg("checks"))
+      .def("close", &open_partition::close)
+      .def(
+          "part",
+          [](open_partition& p, std::uint32_t device) {
+            const kernel::element_range part = p.get().base().part(device);
+            return std::pair(part.begin, part.end);
+          },
+          nb::arg("device"))
+      .def(
+          "parts",
+          [](open_partition& p, std::uint32_t device) {
+            std::vector<std::uintptr_t> parts;
+            for (const void* part : p.get().base().parts(device)) parts.push_back(number_of(part));
+            return parts;
+          },
+          nb::arg("device"))
+      .def(
+          "begin",
+          [](open_partition& p, std::uint32_t device, std::uintptr_t stream) {
+            p.get().base().begin(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "update",
+          [](open_partition& p, std::uint32_t device, std::uintptr_t elements,
+             std::uintptr_t values, std::uint64_t count, std::uintptr_t stream) {
+            p.get().update(device, reinterpret_cast<const std::int64_t*>(elements),
+                           reinterpret_cast<const void*>(values), count, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("elements"), nb::arg("values"), nb::arg("count"),
+          nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "exchange",
+          [](open_partition& p, std::uint32_t device, std::uintptr_t stream) {
+            p.get().exchange(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "check",
+          [](open_partition& p, std::uint32_t device, std::uintptr_t stream) {
+            p.get().base().check(device, stream_at(stream));
+          },
+          nb::arg("device"), nb::arg("stream"), nb::call_guard<nb::gil_scoped_release>());
+}
+
 nb::object device_array(std::uintptr_t pointer, const std::vector<std::size_t>& shape,
                         std::uint8_t code, std::uint8_t bits, int ordinal, nb::handle owner) {
   const nb::dlpack::dtype type{code, bits, 1};
@@ -225,6 +322,8 @@ void bind_regions(nb::module_& module) {
             return d;
           },
           nb::arg("device"));
+
+  bind_partitions(module);
 
   module.def("device_array", &device_array, nb::arg("pointer"), nb::arg("shape"), nb::arg("code"),
              nb::arg("bits"), nb::arg("ordinal"), nb::arg("owner"),

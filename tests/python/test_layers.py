@@ -72,6 +72,8 @@ PUBLIC: dict[str, str] = {
     "tune.hpp": "tune",
     "region.hpp": "kernel",
     "region_device.cuh": "cuda",
+    "partition.hpp": "kernel",
+    "partition_device.cuh": "cuda",
     "update_packer.cuh": "cuda",
 }
 

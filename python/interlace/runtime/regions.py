@@ -339,7 +339,7 @@ def _show(group: Group) -> None:
     weakref.finalize(group, entered.close)
 
 
-class _Memory:
+class TensorMemory:
     """The memory of a caller's tensor."""
 
     def __init__(self, tensor: Any, which: str) -> None:
@@ -367,8 +367,13 @@ class _Memory:
         if not contiguous:
             raise UserError(f"the {which} is not contiguous; use tensor.contiguous()")
 
+    @property
+    def count(self) -> int:
+        """Return the number of elements."""
+        return prod(self.shape)
 
-def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
+
+def checked_count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) -> int:
     """Return `value` as a whole number. Raises UserError, whose message names `what`."""
     number = least - 1
     if not isinstance(value, bool):
@@ -383,15 +388,16 @@ def _count(value: object, what: str, least: int = 0, most: int = (1 << 63) - 1) 
 def lengths_of(shape: object) -> tuple[int, ...]:
     """Return the shape of a region as a tuple of checked lengths."""
     lengths = tuple(shape) if isinstance(shape, Iterable) else (shape,)
-    return tuple(_count(n, "a length of a region's shape") for n in lengths)
+    return tuple(checked_count(n, "a length of a region's shape") for n in lengths)
 
 
 def boundaries_of(boundaries: Sequence[int]) -> list[int]:
     """Return the checked boundaries of the devices' parts. An empty list means equal parts."""
-    return [_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
+    return [checked_count(b, f"boundaries[{k}]") for k, b in enumerate(boundaries)]
 
 
-def _text(value: object, what: str) -> str:
+def checked_text(value: object, what: str) -> str:
+    """Return `value` if it is a text. Raises UserError, whose message names `what`."""
     if not isinstance(value, str):
         raise UserError(f"{what} is {value!r}; give a text")
     return value
@@ -404,16 +410,16 @@ def _ranges(
     where = f"of subscribers[{owner}]"
     return [
         (
-            _count(begin, f"the begin of a range {where}"),
-            _count(end, f"the end of a range {where}"),
-            sum(1 << _count(d, f"a device {where}", 0, devices - 1) for d in set(receivers)),
+            checked_count(begin, f"the begin of a range {where}"),
+            checked_count(end, f"the end of a range {where}"),
+            sum(1 << checked_count(d, f"a device {where}", 0, devices - 1) for d in set(receivers)),
         )
         for begin, end, receivers in of_owner
     ]
 
 
 @contextlib.contextmanager
-def _told_to_all(group: Group) -> Iterator[None]:
+def told_to_all(group: Group) -> Iterator[None]:
     """Run the block. If the block raises an error, tell the other ranks.
 
     The other ranks would otherwise wait for this rank to make the region.
@@ -440,7 +446,7 @@ def _replicas(
     memory = []
     alike: set[tuple[tuple[int, ...], str]] = set()
     for own_front, own_back in zip(fronts, backs, strict=True):
-        pair = (_Memory(own_front, "front"), _Memory(own_back, "back"))
+        pair = (TensorMemory(own_front, "front"), TensorMemory(own_back, "back"))
         alike |= {(m.shape, m.dtype) for m in pair}
         memory.append((pair[0].pointer, pair[1].pointer))
     if len(alike) != 1:
@@ -518,19 +524,21 @@ class Region:
         self.group = group
         self._tensors: object = None  # keeps the caller's tensors alive
         self._checks = checks
-        with _told_to_all(group):
+        with told_to_all(group):
             self.shape = lengths_of(shape)
             self.dtype = dtype_name(dtype)
             asked = (
-                _text(name, "name"),
-                _count(prod(self.shape), "the number of elements"),
+                checked_text(name, "name"),
+                checked_count(prod(self.shape), "the number of elements"),
                 element_bytes_of(self.dtype),
                 boundaries_of(boundaries),
                 [_ranges(owner, n, group.devices) for n, owner in enumerate(subscribers)],
-                _text(mechanism, "mechanism"),
-                _count(chunk_bytes, "chunk_bytes", CHUNK_BYTES.least),
-                _count(agent_threads, "agent_threads", AGENT_THREADS.least, AGENT_THREADS.most),
-                _text(agent_copy, "agent_copy"),
+                checked_text(mechanism, "mechanism"),
+                checked_count(chunk_bytes, "chunk_bytes", CHUNK_BYTES.least),
+                checked_count(
+                    agent_threads, "agent_threads", AGENT_THREADS.least, AGENT_THREADS.most
+                ),
+                checked_text(agent_copy, "agent_copy"),
                 bool(checks),
                 list(_memory),
             )
@@ -565,7 +573,7 @@ class Region:
         """
         fronts = list(front) if isinstance(front, (list, tuple)) else [front]
         backs = list(back) if isinstance(back, (list, tuple)) else [back]
-        with _told_to_all(group):
+        with told_to_all(group):
             memory, shape, dtype = _replicas(fronts, backs, len(group.local_devices))
         made = cls(group, shape, dtype, _memory=memory, **options)
         made._tensors = (fronts, backs)

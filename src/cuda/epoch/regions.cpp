@@ -8,6 +8,7 @@
 #include "cuda/mechanism/mechanisms.hpp"
 #include "interlace/cuda/check.hpp"
 #include "interlace/kernel/partition.hpp"
+#include "kernel/packing_tables.hpp"
 
 namespace interlace::cuda {
 
@@ -115,10 +116,7 @@ void node_regions::check_updates() const {
       if (m.made == 0) continue;
       constexpr update_mistake none;
       arrays_.write(s.mistakes[d], &none, sizeof(none));
-      throw model_error("lane " + std::to_string(m.lane) + " of block " + std::to_string(m.block) +
-                        " of device " + std::to_string(d) + " updates element " +
-                        std::to_string(m.element) + " of a partitioned array of " +
-                        std::to_string(s.elements));
+      throw model_error(kernel::describe_mistake(m, d, s.elements));
     }
   }
 }

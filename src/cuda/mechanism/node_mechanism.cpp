@@ -7,12 +7,9 @@
 #include "cuda/epoch/recorder.hpp"
 #include "interlace/cuda/check.hpp"
 #include "interlace/kernel/partition.hpp"
+#include "kernel/packing_tables.hpp"
 
 namespace interlace::cuda {
-
-namespace {
-constexpr std::uint32_t warp_lanes = 32;
-}  // namespace
 
 void node_mechanism::prepare(std::uint32_t /*id*/, kernel::region_state& state) {
   const std::uint64_t bytes = state.elements * state.element_bytes;
@@ -43,24 +40,13 @@ void node_mechanism::deliver_updates(std::uint32_t /*id*/, exchange_operation& /
 
 void node_mechanism::launch_packing(recorder& to, update_launch l) const {
   const kernel::region_state& s = l.partition;
-  kernel::packing_table& table = l.kernel.packing;
-  table.queues = kernel::queues_of(s, l.device);
-  table.bins = kernel::packing_bins(s);
-  table.value_bytes = s.element_bytes;
-  table.capacity = table.queues.capacity(s.element_bytes);
-  table.offsets_at = table.queues.offsets_at(s.element_bytes);
-  table.type = l.type;
-  table.operation = l.operation;
-  for (std::uint32_t d = 0; d < s.devices(); ++d) table.parts[d] = s.buffers[d][0];
   const int ordinal = of_.gpus.ordinal(l.device);
   int room = 0;
   INTERLACE_CUDA_CHECK(
       cudaDeviceGetAttribute(&room, cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
-  kernel::check_packing(s, l.kernel.shape, warp_lanes, static_cast<std::uint64_t>(room),
-                        static_cast<std::uint32_t>(ordinal));
-  table.shared_at = (l.kernel.shape.shared_bytes + 15) / 16 * 16;
-  l.kernel.shape.shared_bytes =
-      table.shared_at + kernel::packing_bytes(s, l.kernel.shape.threads, warp_lanes);
+  l.kernel.packing =
+      kernel::make_packing_table(s, l.device, l.type, l.operation, static_cast<std::uint64_t>(room),
+                                 static_cast<std::uint32_t>(ordinal), l.kernel.shape);
   l.kernel.packs = true;
   l.kernel.entry = l.entries.packs;
   to.add_kernel(l.device, std::move(l.kernel));
