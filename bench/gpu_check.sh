@@ -1,24 +1,27 @@
 #!/usr/bin/env bash
-# Builds the GPU tests and runs them. If compute-sanitizer is installed, it also runs them under
-# that tool. If an Interlace with CUDA is installed, it also runs the regions of several processes
-# and the examples.
+# Builds the GPU tests and runs them. If compute-sanitizer is installed, the script also runs the
+# tests under compute-sanitizer. If an Interlace with CUDA is installed, the script also runs the
+# regions of several processes and the examples.
 #
 #   bench/gpu_check.sh          builds and runs
 #   bench/gpu_check.sh build    only builds; needs nvcc and GoogleTest, but no GPU
 #   bench/gpu_check.sh run      only runs an earlier build, also on another machine
 #
 # Variables, with their defaults in brackets:
-# BUILD (build/gpu-check)  the folder of the build
-# TESTS (BUILD/interlace_gpu_tests)  the program to run
-# OUT (build/gpu)          the folder of the logs; read summary.txt first
-# INTERLACE_TEST_SHARED_GPU (0)  1: a test that needs more GPUs than there are runs several devices
-# on one GPU FILTER (*)               the GoogleTest filter of the plain run LIMIT (300)
-# seconds that the plain run may take SANITIZE (1)             0: does not run compute-sanitizer
-# ARCHITECTURES (90)       the GPUs to compile for. 80-virtual is the code that GPUs of compute
-# capability 8.0 to 8.9 run. A newer GPU compiles this PTX. It then runs kernels without early
-# launches and agents without bulk copies. Tests of bulk copies are skipped, and tests of early
-# launches expect no early launch. PYTHON (python3)         a Python with Interlace. Regions of
-# processes need CuPy. Some steps need PyTorch, Triton or mpi4py.
+# - BUILD (build/gpu-check): the folder of the build
+# - TESTS (BUILD/interlace_gpu_tests): the program to run
+# - OUT (build/gpu): the folder of the logs; read summary.txt first
+# - INTERLACE_TEST_SHARED_GPU (0): with 1, a test that needs more GPUs than there are runs several
+#   devices on one GPU
+# - FILTER (*): the GoogleTest filter of the plain run
+# - LIMIT (300): the seconds that the plain run may take
+# - SANITIZE (1): with 0, the script does not run compute-sanitizer
+# - ARCHITECTURES (90): the GPUs to compile for. 80-virtual is the PTX that GPUs of compute
+#   capability 8.0 to 8.9 run. A newer GPU compiles this PTX, and then runs kernels without early
+#   launches and agents without bulk copies. Tests of bulk copies are skipped, and tests of early
+#   launches expect no early launch.
+# - PYTHON (python3): a Python with Interlace. Regions of processes need CuPy. Some steps need
+#   PyTorch, Triton or mpi4py.
 #
 # The exit code is 1 if anything failed. A line says what failed.
 set -uo pipefail
@@ -47,7 +50,7 @@ step() {
   if [ "$code" -ne 0 ]; then
     verdict="FAILED (exit code $code)"
     [ "$code" -eq 124 ] || [ "$code" -eq 137 ] && verdict="FAILED (over its $seconds s)"
-    if [ "$counts" -eq 1 ]; then failed=1; else verdict="$verdict, which does not count"; fi
+    if [ "$counts" -eq 1 ]; then failed=1; else verdict="$verdict, but the exit code stays 0"; fi
   fi
   say "$(printf '%-22s %4d s  %s' "$name" $((SECONDS - start)) "$verdict")"
   if [ "$code" -ne 0 ]; then
@@ -73,7 +76,7 @@ if [ "$what" != run ]; then
 fi
 
 if [ ! -x "$tests" ]; then
-  say "there is no $tests: run '$0 build' first, or set TESTS"
+  say "$tests does not exist: run '$0 build' first, or set TESTS"
   exit 1
 fi
 logs=$out

@@ -94,8 +94,8 @@ def two() -> Iterator[str]:
 
 
 def beside() -> Iterator[str]:
-    """Return the lines of the table with the share of its rate that a kernel loses while batches
-    run.
+    """Return the lines of the table about kernels: the share of its rate that a kernel loses while
+    batches run.
     """
     rows = read("blocks-h200.json")["beside"]
     bounds = sorted({row["most_thread_blocks"] for row in rows if row["method"] == "interlace"})

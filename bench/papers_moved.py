@@ -5,10 +5,10 @@
     bench/papers_moved.py BEFORE AFTER --json FILE
 
 BEFORE and AFTER are folders with files reproduce-PAPER.json, as `interlace reproduce PAPER --json
-FILE` writes them. The second form of the command writes all figures of the papers that both folders
-have to FILE. The first form prints a table of docs/explanation/papers.md from FILE. The word
-`quick` stands for bench/results/papers-moved.json, which is the default. The word `full` stands for
-bench/results/papers-moved-full.json.
+FILE` writes them. The second form of the command writes figures to FILE, namely all figures of the
+papers that both folders have. The first form prints a table of docs/explanation/papers.md from
+FILE. The word `quick` stands for bench/results/papers-moved.json, which is the default. The word
+`full` stands for bench/results/papers-moved-full.json.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
         old, new = (json.loads(file.read_text(encoding="utf-8")) for file in files)
         if old["quick"] != new["quick"]:
             raise SystemExit(
-                f"papers_moved.py: one of the files of {paper} is quick, and the other is not; "
-                "give two of the same kind"
+                f"papers_moved.py: only one of the two files of {paper} was made with --quick; "
+                "give two files of the same kind"
             )
         was = {one["key"]: one["simulated"] for one in old["rows"]}
         papers[paper] = {

@@ -149,7 +149,7 @@ if __name__ == "__main__":
     files = [results / f"reproduce-{paper}.json" for paper in PAPERS]
     if missing := [file for file in files if not file.is_file()]:
         print(
-            f"there is no {missing[0]}; run interlace reproduce PAPER --json FILE", file=sys.stderr
+            f"{missing[0]} is missing; run interlace reproduce PAPER --json FILE", file=sys.stderr
         )
         sys.exit(2)
     print("\n".join(table(results)))

@@ -8,8 +8,9 @@ whose vertices are in random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
-"links" is the speedup if the GPUs did nothing but send the bytes that `inline` puts on the links,
-all GPUs the same amount at the full rate of their links. `polling` may need fewer header bytes.
+"links" is the speedup if the GPUs did nothing but send the bytes that `inline` puts on the links.
+All GPUs then send the same number of bytes, at the full rate of their links. `polling` may need
+fewer header bytes.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@
 
 BEFORE and AFTER are files with device code: an object, a library, a module, a program or a cubin.
 The script compares the registers and the instructions of every kernel of one architecture. It
-counts the kernels whose instructions are identical in both files. It also counts the kernels that
-use the same registers, and use each opcode equally often in both files. It prints every other
-kernel. If only one file has a kernel of some name, the script looks in the other file for a kernel
-with another name and the same instructions. The exit code is 1 if a kernel differs or is missing,
-and 2 if nothing can be compared.
+prints the number of kernels whose instructions are identical in both files. It also prints the
+number of kernels that use the same number of registers and each opcode equally often in both files.
+It names all other kernels. If only one file has a kernel of some name, the script looks in the
+other file for a kernel with another name and the same instructions. The exit code is 1 if a kernel
+differs or is missing, and 2 if nothing can be compared.
 
 The script needs cuobjdump. It looks for cuobjdump in PATH, in the variable CUOBJDUMP, and in the
 package nvidia-cuda-cuobjdump.
@@ -121,7 +121,7 @@ def compare(before: Kernels, after: Kernels) -> Comparison:
     """Compare kernels with the same name first, and the remaining kernels by their instructions."""
     result = Comparison([], [], [], [], [], [])
     for name in sorted(before.keys() & after.keys()):
-        # If several source files compile the same template kernel, it counts as one kernel.
+        # If several source files compile the same template kernel, this is treated as one kernel.
         old, new = set(before[name]), set(after[name])
         if old == new:
             result.same.append(name)
@@ -184,7 +184,7 @@ def main() -> int:
     given = parser.parse_args()
     cuobjdump = find_cuobjdump()
     if cuobjdump is None:
-        print("same_machine_code: there is no cuobjdump; install nvidia-cuda-cuobjdump, or set "
+        print("same_machine_code: cuobjdump was not found; install nvidia-cuda-cuobjdump, or set "
               "CUOBJDUMP", file=sys.stderr)  # fmt: skip
         return 2
     sides = []

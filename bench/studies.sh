@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs studies of PROACT's workloads on 4 GPUs. Most workloads have three sizes, at which copies
-# take about 30, 50 and 70 % of bulk-copy's time on 4 x H200, and a small size at which latency
-# decides. In X-ray CT, copies never take more than about 40 %, because the update of the image
-# takes as long. Each study on 2 GPUs has the name of the study on 4 GPUs that it resembles. On 2
-# GPUs, each GPU sends to one GPU instead of three, and copies take 10 to 70 %.
+# Runs studies of PROACT's workloads on 4 GPUs. For most workloads, there are three sizes at which
+# copies take about 30, 50 and 70 % of bulk-copy's time on 4 x H200, and a small size at which
+# latency decides. In X-ray CT, copies never take more than about 40 % of the time, because the
+# update of the image takes as long. Each study on 2 GPUs has the name of the study on 4 GPUs that
+# it resembles. On 2 GPUs, each GPU sends to one GPU instead of three, and copies take 10 to 70 % of
+# the time.
 #
 #   bench/studies.sh FOLDER [PATTERN]   writes FOLDER/WORKLOAD-SIZE.json and .txt for each study
 #                                       whose name matches PATTERN
@@ -89,6 +90,6 @@ LIST
 
 cases | grep -E -e "$pattern" | xargs -P "${AT_ONCE:-4}" -I{} bash -c 'one {}' || failed=1
 if [ "$failed" -ne 0 ]; then
-  echo "a study failed, or none is called '$pattern'" >&2
+  echo "a study failed, or no study's name matches '$pattern'" >&2
   exit 1
 fi

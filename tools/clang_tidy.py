@@ -7,9 +7,9 @@ source, it is checked as the first BUILD compiles it. clang-tidy spends nearly a
 headers. Therefore sources that have the same flags are checked together, as one file that includes
 them. One file includes whole folders of src/, and at most MOST_TOGETHER sources, unless a folder
 alone has more. If this file has no finding, its sources have none. If it has a
-finding, each source is checked alone, and only the results of these checks count. Names that clash
-only in the common file therefore do not count. The static analyzer skips included sources unless
-the name of the file that includes them contains UnifiedSource.
+finding, each source is checked alone, and the script reports only the results of these checks. It
+therefore does not report names that clash only in the common file. The static analyzer skips
+included sources unless the name of the file that includes them contains UnifiedSource.
 
 A group without findings is checked again only after a change of one of its sources, its flags, any
 header, the settings or the tool. The exit code is 0 if nothing was found, and 1 otherwise.

@@ -29,7 +29,7 @@ def usable(capabilities: list[int]) -> tuple[list[int], str]:
     for gpu, capability in enumerate(capabilities):
         if capability < LEAST_CAPABILITY:
             least = text(LEAST_CAPABILITY)
-            reason = f"GPU {gpu} has compute capability {text(capability)}, and {least} is needed"
+            reason = f"GPU {gpu} has compute capability {text(capability)}, but {least} is needed"
             return capabilities[:gpu], reason
     return capabilities, ""
 
@@ -50,7 +50,7 @@ def find_gpus() -> tuple[list[int], str]:
     if version.value < LEAST_DRIVER:
         had = f"{version.value // 1000}.{version.value % 1000 // 10}"
         needed = f"{LEAST_DRIVER // 1000}.{LEAST_DRIVER % 1000 // 10}"
-        return [], f"the NVIDIA driver is for CUDA {had}, and {needed} is needed"
+        return [], f"the NVIDIA driver is for CUDA {had}, but {needed} is needed"
 
     def attribute(which: int, gpu: int) -> int:
         value = ctypes.c_int(0)

@@ -83,7 +83,7 @@ def find_python(version: str) -> Path:
             return python
     raise WheelError(
         f"there is no Python {version} with headers and venv in PATH, ~/.pyenv or /opt/python; "
-        "install one, or name the versions to build for"
+        "install it, or name only the versions that are installed"
     )
 
 
@@ -128,9 +128,7 @@ def make_sdist(tools: Path) -> Path:
 
 
 def unpack(sdist: Path, folder: Path) -> None:
-    """Unpack the archive. Unchanged files keep their times, so their parts of the build are not
-    repeated.
-    """
+    """Unpack the archive. Unchanged files keep their times, so they are not compiled again."""
     wanted = set()
     with tarfile.open(sdist) as archive:
         for member in archive:

@@ -348,7 +348,7 @@ cuda_toolkit() {
       find_nvcc
       return 0
       ;;
-    *) usage_error "INTERLACE_CUDA is '$INTERLACE_CUDA'; it can be ON, OFF or AUTO" ;;
+    *) usage_error "INTERLACE_CUDA is '$INTERLACE_CUDA'; give ON, OFF or AUTO" ;;
   esac
   find_gpus
   find_nvcc
@@ -415,7 +415,7 @@ begin() {
   cd "$root"
   mkdir -p "$logs" "$root/build/tmp" || fail "cannot write in $root"
   exec 9>"$root/build/lock"
-  flock -n 9 || fail "another quickstart or check is at work in this checkout"
+  flock -n 9 || fail "another quickstart or check runs in this checkout; wait until it ends"
   find "$root/build/tmp" -mindepth 1 -delete
   export TMPDIR=$root/build/tmp # so that nothing is written outside of the checkout
   export PIP_USER=0

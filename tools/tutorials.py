@@ -40,7 +40,7 @@ _NOT_RUN = re.compile(r"<!-- not run: ([^>]*) -->\n+\Z")
 
 @dataclass
 class Command:
-    """A command of a page, and the output that the page shows. Lines count from 0."""
+    """A command of a page, and the output that the page shows. The first line is line 0."""
 
     text: str
     first: int

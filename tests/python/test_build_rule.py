@@ -42,7 +42,7 @@ WITHOUT = (
     "for."
 )
 FETCHED = "step: CUDA toolkit 13.0 from PyPI"
-OLD_GPU = "GPU 0 has compute capability 7.0, and 8.0 is needed"
+OLD_GPU = "GPU 0 has compute capability 7.0, but 8.0 is needed"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_rule(answer: str, nvcc: bool, asked: str, said: list[str]) -> None:
 
 def test_another_word_is_refused() -> None:
     assert decided("\\n", False, "maybe") == [
-        "bash: INTERLACE_CUDA is 'maybe'; it can be ON, OFF or AUTO; see ./bash --help"
+        "bash: INTERLACE_CUDA is 'maybe'; give ON, OFF or AUTO; see ./bash --help"
     ]
 
 

@@ -51,9 +51,9 @@ class FakeDriver:
     [
         (FakeDriver(13000, [90, 90]), [90, 90], ""),
         (FakeDriver(13010, [80, 120]), [80, 120], ""),
-        (FakeDriver(12020, [90]), [], "the NVIDIA driver is for CUDA 12.2, and 13.0 is needed"),
-        (FakeDriver(13000, [70]), [], "GPU 0 has compute capability 7.0, and 8.0 is needed"),
-        (FakeDriver(13000, [86, 75]), [86], "GPU 1 has compute capability 7.5, and 8.0 is needed"),
+        (FakeDriver(12020, [90]), [], "the NVIDIA driver is for CUDA 12.2, but 13.0 is needed"),
+        (FakeDriver(13000, [70]), [], "GPU 0 has compute capability 7.0, but 8.0 is needed"),
+        (FakeDriver(13000, [86, 75]), [86], "GPU 1 has compute capability 7.5, but 8.0 is needed"),
         (
             FakeDriver(13000, [90], error=999),
             [],

@@ -199,7 +199,7 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
     others = [one for one in document["runs"] if one["max_error"] is None]
     assert len(others) == 4  # all simulated runs were verified
     assert f"{len(document['runs']) - 4} runs verified; " in text[5]
-    assert text[6] == "4 runs have no result to verify: measured, they moved nothing between GPUs."
+    assert text[6] == "4 runs have no result to verify: they were measured without transfers."
     assert text[7].startswith("The runs took ")
 
 

@@ -81,7 +81,10 @@ def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
 
 
 def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
-    """Return the machine with other bandwidths and latencies of links and switches, by factors."""
+    """Return the machine with bandwidths and latencies multiplied by these factors.
+
+    The bandwidths are those of links. The latencies are those of links and switches.
+    """
     links = [
         msgspec.structs.replace(
             link,
@@ -812,7 +815,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Return the bytes that remote loads bring with the baseline, divided by DualOpt's."""
+    """Return the baseline's bytes for remote loads, divided by DualOpt's bytes for them."""
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -859,8 +862,8 @@ def _fig_15(found: Programs) -> list[FigureRow]:
         row("latency", "Fig. 15", "mean time of a load: baseline over DualOpt, x", 2.4,
             simulated=_mean(found, _sooner()),
             note=(
-                "the time of a load instruction lasts from its first line to its last and includes "
-                "local loads"
+                "the time of a load instruction lasts from its first line to its last line, and "
+                "includes local loads"
             )),
         row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, baseline over "
             "DualOpt, x", 2.4,
@@ -1037,7 +1040,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
             simulated=_mean(found, lambda f: f.over(PLACED, DUALOPT)),
             note=(
                 "in the other rows all pages begin on one GPU, and the first touch of a page moves "
-                "it"
+                "the page"
             )),
         *_of_each(found, "vs-griffin-placed", "Fig. 19",
                   "speedup of DualOpt over Griffin, placed, x",

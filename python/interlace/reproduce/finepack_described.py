@@ -1,6 +1,6 @@
 """The programs as the FinePack paper describes them, beside our programs.
 
-If one of our programs fits the description, its rows also give the program's figures.
+If one of our programs fits the description, the rows about this program also have its figures.
 
 Apart from the gains of FinePack, the paper says this about its programs:
 
@@ -45,7 +45,7 @@ RECEIVERS = {  # which GPUs receive values: (in the paper's words, in our progra
     "diffusion": ("peer-to-peer", "neighbours"),
     "hit": ("all-to-all", "all"),
 }
-# programs whose peer-to-peer stores have 128 B and are faster than one GPU
+# programs that store 128 B at a time to peers, and that are then faster than on one GPU
 WHOLE_LINES = ("jacobi", "diffusion")
 SCATTERED = ("ct",)  # programs whose stores have minimal spatial locality
 DESCRIBED = "as-described"

@@ -8,7 +8,8 @@ the experiment's rows names the change. Experiments do not change the figures th
   the store granularity is 128B", and poorly in the other programs. The stores of CT "exhibit
   minimal spatial locality" (section VI-A). In our programs, neighbouring lanes of EQWP, HIT and CT
   store to adjacent addresses. In this experiment, the machine does not join the stores of
-  neighbouring lanes to other GPUs. Its `remote_store_bytes` is 4. Elements of 8 bytes stay whole.
+  neighbouring lanes to other GPUs: the machine's `remote_store_bytes` is 4. Elements of 8 bytes
+  stay whole.
 - `to-all`: section V calls the communication of ALS "all-to-all" and that of SSSP "many-to-many".
   In this experiment, both programs send every value to all GPUs. Otherwise our programs send a
   value only to the GPUs that read it.

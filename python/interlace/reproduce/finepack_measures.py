@@ -20,7 +20,7 @@ FIG_9 = (BOUND, INLINE, BASELINE, FINEPACK)
 
 FOUR = 4
 SINGLE = Case(1, BASELINE)
-UNDER_32 = 5  # the first five counts of `sizes` count stores that are smaller than 32 bytes
+UNDER_32 = 5  # the first five entries of `sizes` are about stores of fewer than 32 bytes
 LINE_BYTES = 128  # the size of a line in Table III
 
 Measure = Callable[[Results], float]
@@ -91,7 +91,7 @@ def flushed_for(reason: str, mechanism: str) -> Measure:
 
 
 def line_filled(r: Results) -> float:
-    """Return which share of a line stores filled, for lines that GPS sends; 0 without lines."""
+    """Return the share of a line that stores filled, for lines that GPS sends; 0 without lines."""
     counted = stores(r, GPS)
     sent = counted["flushes"] * LINE_BYTES
     return float(counted["bytes"] - counted["overwritten_bytes"]) / sent if sent else 0.0
@@ -114,5 +114,5 @@ def memory_used(r: Results) -> float:
 
 
 def waits_for_others(r: Results) -> float:
-    """Return the share of the time for which a GPU waits for others, with infinite bandwidth."""
+    """Return the share of time in which a GPU waits for other GPUs, with infinite bandwidth."""
     return _of_gpus(r, Case(FOUR, BOUND), lambda gpu: gpu.idle_while_others_compute)

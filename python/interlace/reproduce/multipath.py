@@ -343,7 +343,7 @@ def _graphs(name: str, quick: bool) -> dict[int, Phases]:
 
 
 class Choice(NamedTuple):
-    """The speedup of puts over the paths that the planner chooses, over the direct path alone."""
+    """The speedup of puts if the planner chooses the paths, compared with the direct path alone."""
 
     gain: float
     paths: str
@@ -370,7 +370,7 @@ def _planner_choice(name: str, quick: bool) -> Choice:
 
 
 def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: bool) -> float:
-    """Return the largest speedup of puts by overlapping graphs of three paths over one path.
+    """Return the largest speedup, over one path, of puts by overlapping graphs of three paths.
 
     The function tries only large messages. `engines` replaces the number of copy engines of the
     machine.
@@ -393,7 +393,7 @@ def _overlapping(name: str, engines: int | None, chunks: dict[int, int], quick: 
 
 
 class PaperChunks(NamedTuple):
-    """The speedup over one path of puts with the paper's size and chunks, by number of paths."""
+    """Puts with the paper's size and chunks: the speedup over one path, by number of paths."""
 
     gains: dict[str, float]
     direct_busy: float  # with three paths: the fraction of time in which the direct link is busy

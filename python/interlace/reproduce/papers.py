@@ -18,7 +18,7 @@ from interlace.reproduce.runs import Runner
 #
 #   TITLE                          the headline
 #   inputs(quick) -> dict          returns the sizes and seeds for the results file
-#   steps(quick, gpus) -> int      returns how often `reproduce` calls the runner's tick at most
+#   steps(quick, gpus) -> int      returns the largest number of calls of the runner's tick
 #   UNVERIFIED                     optional: the reason why a run may have no result to verify
 #   reproduce(runner, node, quick) -> list[FigureRow]
 #                                  makes the runs; `node` is the real node, or None
@@ -29,7 +29,7 @@ WARMUP = 1
 
 
 def _real_node() -> CudaNode | None:
-    """Return the GPUs of this computer, or None if it has no usable GPU."""
+    """Return the GPUs of this computer, or None if no GPU can be used."""
     try:
         return real_node(WARMUP, REPEATS, hint="")
     except UserError:
@@ -80,7 +80,7 @@ def run(paper: str, quick: bool, jobs: int) -> Reproduced:
         summary.append("Nothing was measured: this computer has no GPUs that can be used.")
     summary.append(f"{len(errors)} runs verified; the largest relative error is {max(errors):.1e}.")
     if len(errors) < len(runner.runs):
-        why = getattr(module, "UNVERIFIED", "measured, they moved nothing between GPUs.")
+        why = getattr(module, "UNVERIFIED", "they were measured without transfers.")
         summary.append(f"{len(runner.runs) - len(errors)} runs have no result to verify: {why}")
     summary.append(f"The runs took {document.seconds:.0f} s with {jobs} simulations at a time.")
     return Reproduced(module.TITLE, document, summary)

@@ -607,8 +607,8 @@ _HALF_SENDING = (
 )
 _CHILD_LAUNCHES = (
     "the paper explains this figure by the driver's work on the host for each launch from a "
-    "kernel, but does not give its cost. Here a launch from a kernel costs two times: until the "
-    "child starts, and between two launches. It does not slow the launching kernel in any other way"
+    "kernel, but does not give its cost. Here a launch from a kernel has two delays: one until the "
+    "child starts, and one between two launches. It does not slow the launching kernel otherwise"
 )
 _COPYING_KERNELS = (
     "the paper says that its copying kernels interfere with the computation, but not how much. "
@@ -803,7 +803,7 @@ def _table_1() -> list[FigureRow]:
             row(f"links-{short}", "Table I", f"{short}: bandwidth of a GPU's links, {ways} "
                 "GB/s", link,
                 simulated=_egress(described) * (1 if short in ONE_WAY else 2),
-                note="the paper's value counts both directions" if short in ONE_WAY else ""),
+                note="the paper's value is for both directions" if short in ONE_WAY else ""),
         ]  # fmt: skip
     return rows
 
