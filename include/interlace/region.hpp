@@ -158,7 +158,7 @@ struct region_spec {
   // device receives the whole part.
   std::vector<std::vector<subscriber_range>> subscribers;
   // The name of a mechanism that regions support. docs/reference/mechanisms.md lists these
-  // mechanisms, and the bounds of the next two members.
+  // mechanisms, and the bounds of `chunk_bytes` and `agent_threads`.
   std::string mechanism = kernel::mechanism_name(kernel::mechanism::bulk_copy);
   std::uint64_t chunk_bytes =  // largest size of a chunk
       kernel::row_of(kernel::mechanism_parameter::chunk_bytes).initial;

@@ -16,7 +16,7 @@ namespace interlace::bench {
 
 namespace {
 
-using namespace random_access;  // NOLINT: of this file alone
+using namespace random_access;  // NOLINT: only in this file
 
 unsigned cores() { return std::clamp(std::thread::hardware_concurrency(), 1U, 64U); }
 

@@ -16,8 +16,8 @@ class multiprocessor_on_sim {
  public:
   multiprocessor_on_sim(machine::machine described, std::function<void()> check_interrupt);
 
-  // These functions have the same names as in multiprocessor_cuda.hpp, which describes their
-  // arguments and values.
+  // These functions have the same names as in multiprocessor_cuda.hpp, which describes the
+  // arguments and the returned values.
   double chain_clocks(const std::string& kind, std::uint32_t warps) const;
   double loop_clocks(loaded_from from, std::uint32_t unroll, std::uint32_t warps) const;
   double chase_clocks(loaded_from from, std::uint64_t bytes, bool just_written = false) const;

@@ -16,7 +16,7 @@ namespace interlace::bench {
 
 namespace {
 
-using namespace random_access;  // NOLINT: of this file alone
+using namespace random_access;  // NOLINT: only in this file
 
 __global__ void __launch_bounds__(threads) fill_table(word* table, std::uint64_t elements) {
   const std::uint64_t stride = std::uint64_t{gridDim.x} * threads;
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(threads)
   if (own != 0) atomicAdd(wrong, own);
 }
 
-// A kernel as a program would have it without bins: it makes each update by an atomic.
+// The kernel that a program without bins would use. The kernel makes each update by an atomic.
 __global__ void __launch_bounds__(threads)
     hand_written(word* table, word mask, const word* starts, std::uint64_t count) {
   walk_updates(starts, count, [&](word r) {

@@ -93,7 +93,7 @@ enum class rule_kind : std::uint8_t {
   at_most,            // the key is at most `times` the other key
   less,               // the key is less than the other key
   at_least_together,  // the key is at least the sum of the other keys
-  needs,              // if the file has the table, it must have the other table
+  needs,              // if the file has table `key`, the file must have table `others`
 };
 
 struct rule {

@@ -80,7 +80,7 @@ extern "C" __attribute__((visibility("hidden"), used)) answer interlace_preload_
     if (real(RTLD_NEXT, symbol) != nullptr) return pass;
     if (!within_this_library(real(RTLD_DEFAULT, symbol))) return pass;
     if (handle == RTLD_DEFAULT && driver_function(which) != nullptr) return pass;
-    // The value is null, and dlerror has the message.
+    // Here the real dlsym finds no function. It returns null, and sets the message of dlerror.
     return {.known = 1, .value = real(RTLD_NEXT, symbol)};
   }
   // The caller's own lookup is made last, so that dlerror reports the error of that lookup.

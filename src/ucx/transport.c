@@ -41,7 +41,7 @@ static ucs_config_field_t config_table[] = {
     {"LAT", "10us", "Latency that UCX expects",
      ucs_offsetof(interlace_iface_config_t, expected.latency), UCS_CONFIG_TYPE_TIME},
 
-    {"OVERHEAD", "10us", "Time of the CPU for a message that UCX expects",
+    {"OVERHEAD", "10us", "Time that UCX expects the CPU to spend on a message",
      ucs_offsetof(interlace_iface_config_t, expected.overhead), UCS_CONFIG_TYPE_TIME},
 
     {NULL}};

@@ -213,8 +213,10 @@ struct renew_velocities : elastic_points<Points> {
 
 struct elastic_start {
   grid_shape shape;
-  const float* velocity = nullptr;        // shape [planes][x, y, z][rows][columns]; stresses are 0
-  const elastic_plane* medium = nullptr;  // [planes]
+  // The velocities at the start, with shape [planes][x, y, z][rows][columns]. The stresses start at
+  // 0.
+  const float* velocity = nullptr;
+  const elastic_plane* medium = nullptr;  // shape [planes]
 };
 
 template <class Node, class Points = point_runs>

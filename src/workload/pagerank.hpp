@@ -366,8 +366,8 @@ struct pagerank_problem {
   pagerank_graph graph;
   float damping = 0.85F;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers =
-      false;  // whether a vertex's contribution goes only to devices with edges from it
+  // Whether a vertex's contribution goes only to devices with edges from the vertex.
+  bool to_readers = false;
 
   static pagerank_problem make(const array_view<std::uint64_t>& offsets,
                                const array_view<std::uint32_t>& columns,

@@ -360,7 +360,8 @@ struct sssp_problem {
   sssp_graph graph;
   std::uint64_t source = 0;
   row_kernel kernel = row_kernel::balanced;
-  bool to_readers = false;  // whether a vertex's distance goes only to devices with edges from it
+  // Whether a vertex's distance goes only to devices with edges from the vertex.
+  bool to_readers = false;
 
   static sssp_problem make(const array_view<std::uint64_t>& offsets,
                            const array_view<std::uint32_t>& columns,

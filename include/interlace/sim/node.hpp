@@ -107,8 +107,8 @@ class node final : public kernel::cpu_node {
     return trace_blocks(device, shape, runner(kernel, shape));
   }
 
-  // Writes everything that runs from now on to a trace file, too. The file appears only after
-  // finish_recording. After the first run the program cannot allocate memory. A node that records
+  // From now on, also writes everything that runs to a trace file. The file appears only after
+  // finish_recording. After the first run, the program cannot allocate memory. A node that records
   // refuses unified memory, and mechanisms that track chunks.
   void record(const std::string& path);
   // Completes the trace file that `record` began. Throws usage_error if nothing has run since

@@ -165,7 +165,7 @@ all_reduce_cut cut_all_reduce(std::uint64_t bytes, std::size_t participants,
   const std::uint64_t units = quotient_up(bytes, unit);
   const std::uint64_t others = participants - 1;
   const std::uint64_t whole = quotient_up(quotient_up(units, participants) * unit, slot_alignment);
-  // `slots` is a size in units of the slots' alignment.
+  // The staging memory for each other participant, in units of slot_alignment bytes.
   std::uint64_t slots = staging_bytes / slot_alignment / others;
   if (whole > slots && overlap) {
     cut.sets = 2;

@@ -43,8 +43,9 @@ struct known_range {
   bool host = false;
 };
 
-// Allocations that earlier batches used. The driver never reuses the id of an allocation. To know
-// whether the facts still hold, it is therefore enough to ask for the id, which takes little time.
+// Allocations that earlier batches used. The driver never reuses the id of an allocation. If
+// the driver gives an id that is recorded here, the facts that are recorded with this id still
+// hold. To ask the driver for an id takes little time.
 class known_allocations {
  public:
   // Protects this object. Only one batch at a time can lock the mutex. A batch that finds the mutex

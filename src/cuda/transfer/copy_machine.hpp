@@ -14,7 +14,8 @@ struct copy_machine {
   std::vector<int> gpus;                // CUDA's numbers of the machine's GPUs
   std::vector<std::string> names = {};  // names of the GPUs; they are the same in every process
   bool hides_gpus = false;  // whether the machine has more GPUs, which this process cannot use
-  // A copy profile fits this machine only if it has the same values.
+  // A copy profile fits this machine only if the profile has the same `model`, `driver` and number
+  // of GPUs.
   std::string model = {};
   std::string driver = {};
   std::vector<std::string> remarks = {};  // sentences for people

@@ -79,8 +79,8 @@ bool plan_has_access(const driver_table& driver, const copy_call& call, copy_acc
         return always_accessible(one.source) && always_accessible(one.destination);
       }))
     return true;
-  // The parts of an element are the GPU, the message, and whether the end is the message's
-  // destination.
+  // The ends of messages for which access was already tested. An element holds the GPU that copies,
+  // the index of the message, and true if the end is the message's destination.
   std::set<std::tuple<int, std::uint32_t, bool>> asked;
   for (const copy_program::copy& part : program.copies) {
     const int gpu = program.slots[part.slot].gpu;

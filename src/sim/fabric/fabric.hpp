@@ -153,8 +153,8 @@ class fabric {
   message_receiver& receiver_;
   std::uint32_t count_;
   std::vector<direction> directions_;         // index: link * 2, plus 1 for the backward direction
-  std::vector<std::string> names_;            // the index is that of directions_
-  std::vector<std::vector<step>> routes_;     // index: from * count + to
+  std::vector<std::string> names_;            // names of directions; same index as directions_
+  std::vector<std::vector<step>> routes_;     // steps of a route; index: from * count + to
   std::vector<machine::protocol> protocols_;  // index: from * count + to
   std::vector<table> tables_;                 // one for each device
   bool apart_ = false;

@@ -22,7 +22,7 @@ class delivery_check {
   explicit delivery_check(const std::byte* memory) : memory_(memory) {}
 
   void stored(std::uint64_t line, const byte_mask& bytes);
-  // Encodes the packet of a window. The data is what the devices' memory holds now.
+  // Encodes the packet of a window. The packet's data comes from the devices' memory as it is now.
   std::vector<std::uint8_t> encoded(const flushed_window& window, const finepack_format& f) const;
   // Takes a packet that arrived, and the window whose lines the packet should hold.
   void received(std::span<const std::uint8_t> packet, const finepack_format& f,

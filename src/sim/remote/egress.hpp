@@ -35,8 +35,8 @@ enum class store_path : std::uint8_t {
   configured,  // FinePack's queue, but stores leave as single packets after a configuration packet
 };
 
-// Throws usage_error if the GPUs of a machine cannot send stores on this path. They cannot if the
-// packets of some link have no room for a line and a sub-header.
+// Throws usage_error if the GPUs of a machine cannot send stores on this path. This is so if
+// the packets of some link have no room for a line and a sub-header.
 void check_store_path(const machine::machine& described, store_path path);
 
 class egress final : public store_queues {

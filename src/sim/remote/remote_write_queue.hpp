@@ -67,7 +67,8 @@ class remote_write_queue {
 
   explicit remote_write_queue(const settings& s);
 
-  // The payload bytes that the packetizer makes of the bytes `bytes` of one line.
+  // The number of payload bytes that the packetizer makes of one line. `bytes` says which bytes of
+  // the line wait.
   std::uint32_t cost(const byte_mask& bytes) const {
     return bytes.count() + settings_.format.subheader_bytes * bytes.runs();
   }

@@ -207,7 +207,9 @@ class simulation : private message_receiver {
     double bytes_per_s = 0;     // rate of the engine or of the threads that copy
     double window = 0;          // number of segments that may be in flight
     bool stores = false;  // true: the mover's threads store lines; false: an engine sends packets
-    bool posted = false;  // if true, the mover continues when the links have taken everything
+    // If true, the mover begins its next copy as soon as the links have taken all bytes of this
+    // copy. If false, the mover waits until all bytes have arrived.
+    bool posted = false;
     std::uint64_t asked = 0;  // number of read requests that were made
     std::uint64_t sent = 0;
     std::vector<std::uint64_t> arrived_bytes;  // number of bytes that arrived at each destination
@@ -233,7 +235,7 @@ class simulation : private message_receiver {
     std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
     picoseconds begin = 0;  // time when the running kernel of the call began
-    bool missed = false;    // whether that kernel found data outside of the L2
+    bool missed = false;    // whether the running kernel found data outside of the L2
   };
   struct exchange_work {
     std::uint32_t payload = 0;

@@ -68,7 +68,7 @@ void accel_sim::copy(const listed& l, const std::string& list) {
   if (!home) {
     throw usage_error(list + ", line " + std::to_string(l.line) + ": " + std::to_string(l.bytes) +
                       " bytes at address " + hex(l.address) +
-                      " are in no GPU's range; enter it in the map");
+                      " are in no GPU's range; add a range with these bytes to the map");
   }
   trace::copy c;
   c.from = l.to_gpu ? host : *home;

@@ -93,7 +93,7 @@ void address_ranges::check(const instruction& access, const std::string& where,
     const range* r = find(address);
     if (r == nullptr) {
       throw usage_error(where + ": address " + hex(address) +
-                        " is in no GPU's range; enter it in the map");
+                        " is in no GPU's range; add a range with this address to the map");
     }
     if (access.bytes > r->end - address) {
       throw usage_error(where + ": " + bytes() + " at address " + hex(address) +

@@ -171,7 +171,7 @@ reader::reader(const std::string& path) : reader(open_file(path), path) {}
 reader::reader(descriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {
   struct stat there {};
   if (fstat(file_.get(), &there) != 0 || !S_ISREG(there.st_mode)) {
-    throw usage_error(name_ + " is not a regular file; a trace is read in several places");
+    throw usage_error(name_ + " is not a regular file; give the name of a regular file");
   }
   size_ = static_cast<std::uint64_t>(there.st_size);
   read_header();

@@ -99,7 +99,7 @@ writer::writer(std::string path, const header& h)
   if (!file_) fail("cannot be written");
   struct stat there {};
   if (fstat(file_.get(), &there) != 0 || !S_ISREG(there.st_mode)) {
-    throw usage_error(path_ + " is not a regular file; a trace needs one");
+    throw usage_error(path_ + " is not a regular file; give the name of a regular file");
   }
   std::array<std::uint8_t, file_head_bytes> head{};
   std::copy(magic.begin(), magic.end(), head.begin());

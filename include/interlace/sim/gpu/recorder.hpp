@@ -47,8 +47,8 @@ class recorder {
     bool stores_inline = false;
     bool watch_words = false;  // whether to fill warp_program::words
     std::uint32_t device = 0;
-    std::vector<kernel::use_tracker*>
-        regions;  // one for each region id; null if the region is not tracked
+    // One element for each region id. The element is null if the region is not tracked.
+    std::vector<kernel::use_tracker*> regions;
     // One element for each region id, if devices subscribe to pages of the region. The list is
     // empty if no region has such subscriptions.
     std::vector<subscribed_pages*> subscribed;
