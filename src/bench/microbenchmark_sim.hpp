@@ -19,8 +19,8 @@ struct timed_bytes {
 
 // Each of the first `senders` of `gpus` GPUs stores `elements` elements of 4, 8 or 16 bytes to all
 // other GPUs. The lanes of a group of `together` lanes store to adjacent places, and each group
-// stores to a place of its own. If `together` is 0, all lanes store to adjacent places. The number of
-// elements must be a power of two.
+// stores to a place of its own. If `together` is 0, all lanes store to adjacent places. The number
+// of elements must be a power of two.
 timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
                           std::uint32_t senders, std::uint32_t element_bytes,
                           std::uint64_t elements, std::uint32_t together,
