@@ -3,9 +3,9 @@
 // tests/python/test_faults.py does this for each operation of a command. For
 // tests/python/test_power_loss.py, this library records the program's operations on files.
 //
-// Operations on the descriptors 0 to 2 do not count, because these descriptors belong to the
-// terminal. Requests for memory count only if one module makes them. The test passes the addresses
-// of this module. Python itself does not survive every lack of memory.
+// The library ignores operations on the descriptors 0 to 2, because these descriptors belong to the
+// terminal. It ignores requests for memory unless one module makes them, because Python itself does
+// not survive every lack of memory. The test passes the addresses of this module.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ enum mode : unsigned { once, from_then_on, killed };
 
 // Numbers that all processes of a command share.
 struct shared {
-  std::atomic<unsigned> kinds;  // 0 means that no operation counts
+  std::atomic<unsigned> kinds;  // 0 means that the library ignores all operations
   std::atomic<unsigned> how;
   // The number of the operation that fails, counted from 1. If it is 0, no operation fails.
   std::atomic<std::uint64_t> at;

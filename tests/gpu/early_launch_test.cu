@@ -151,7 +151,7 @@ TEST(early_launch, does_not_follow_copies_or_tracked_chunks) {
   const std::vector<std::pair<mechanism, std::uint64_t>> early_of{
       {mechanism::inline_stores, 2 * steps + between - 1},  // exchanges are early, too
       {mechanism::bulk_copy, steps + between - 1},  // all kernels except the first are early
-      {mechanism::split, 2 * steps + between - 1},  // the same, with two kernels for two ranges
+      {mechanism::split, 2 * steps + between - 1},  // each of two ranges has a kernel
       {mechanism::polling, between}};               // only kernels that announce nothing are early
   for (const auto& [how, early] : early_of) {
     cuda::node node(options_for(2));

@@ -184,7 +184,7 @@ TEST_P(halo_jacobi_test, multi_path_by_every_executor_with_late_devices) {
   }
 }
 
-// If a row is not sent, it stays NaN, and so do the results that depend on it.
+// If a row is not sent, the row stays NaN, and all results that depend on the row become NaN.
 TEST_P(halo_of_several_test, a_row_that_does_not_arrive_shows) {
   const std::uint32_t devices = GetParam();
   const halo_jacobi_grid grid{3 * devices, 1000};

@@ -136,7 +136,7 @@ def watch(save: Path | None) -> int:
 
 def main() -> int:
     """Read the options, and return the exit code."""
-    parser = argparse.ArgumentParser(description="Asks a hung region what it waits for.")
+    parser = argparse.ArgumentParser(description="Asks what a hung region waits for.")
     parser.add_argument("--program", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--save", type=Path)
     asked = parser.parse_args()

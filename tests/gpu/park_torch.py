@@ -150,7 +150,7 @@ def streams_are_waited_for() -> None:
 
 
 def full_gpu_stays_parked() -> None:
-    """Check that a pool stays parked while the GPU has too little memory. It comes back later."""
+    """Check that a pool stays parked while the GPU has too little memory, and comes back later."""
     with interlace.parkable("full"):
         tensors = [random(128 * MIB, seed=k) for k in range(4)]
     interlace.park("full")

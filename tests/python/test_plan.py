@@ -58,9 +58,9 @@ def test_a_shared_uplink_keeps_the_host_out_when_the_other_direction_uses_it() -
     assert paths(busy)["host"]["reason"] == "plx0 -> host is taken by traffic in flight"
 
 
-# Wall-clock times, measured on 4 x H200. They include about 8 us of launch and synchronisation.
-# Each constant of the model was measured separately, without these transfers. The model must be
-# within a quarter of the times of whole transfers.
+# Times of whole transfers, measured on 4 x H200. They include about 8 us of launch and
+# synchronisation. The constants of the model come from separate measurements. The time that the
+# model predicts must be within a quarter of the measured time.
 @pytest.mark.parametrize(
     ("start", "end", "size", "gb_per_s"),
     [

@@ -73,7 +73,7 @@ class Operation:
 class Journal:
     root: int
     operations: list[Operation] = field(default_factory=list)
-    # Maps the number of an inode to the file that has it now.
+    # Maps the number of an inode to the file that now has this inode.
     files: dict[int, File] = field(default_factory=dict)
 
     def read(self, path: Path) -> None:

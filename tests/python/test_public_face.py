@@ -1,4 +1,6 @@
-"""Tests the package `interlace`: each public name exists, and is loaded at its first use."""
+"""Tests the package `interlace`: each public name exists, and is loaded when a program first uses
+the name.
+"""
 
 from __future__ import annotations
 

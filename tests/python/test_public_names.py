@@ -80,8 +80,8 @@ def undocumented(folder: Path) -> tuple[int, list[str]]:
     """Return the number of names in Doxygen's XML, and a list of the names without a comment.
 
     The page of versions says that namespaces called detail or device are not public, so the
-    Doxyfile leaves out their names. Private and protected members do not count. Names that `wanted`
-    refuses do not count either.
+    Doxyfile leaves out their names. The number and the list leave out private members, protected
+    members, and names that `wanted` refuses.
     """
     count, missing = 0, []
     for file in sorted(folder.glob("*.xml")):

@@ -26,7 +26,7 @@ TINY = ("--size", 2048)
 
 
 def naive(count: int) -> list[int]:
-    """Return the words of the sequence. The rules of the benchmark make them one after another."""
+    """Return the words of the sequence, computed one by one by the rules of the benchmark."""
     word, words = 1, []
     for _ in range(count):
         word = (word << 1 & (1 << 64) - 1) ^ (7 if word >> 63 else 0)

@@ -1,4 +1,6 @@
-"""Tests the reader of the compiled modules: batches, its end, and exceptions in callbacks."""
+"""Tests the reader of the compiled modules: batches, the end of a reader, and exceptions in
+callbacks.
+"""
 
 from __future__ import annotations
 

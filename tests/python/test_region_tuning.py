@@ -152,7 +152,7 @@ class Ranks:
 
 
 def region_like(group: Group, rank: int) -> None:
-    """Make the first step of a region: a gather. It fails if a rank does not take part."""
+    """Make the first step of a region: a gather. The gather fails if a rank does not take part."""
     for n, one in enumerate(group.gather(b"o" + str(rank).encode())):
         if not one.startswith(b"o"):
             raise UserError(f"rank {n} cannot take part: {one[1:].decode()}")

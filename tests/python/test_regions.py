@@ -245,7 +245,8 @@ def test_memory_that_does_not_fit(front: object, back: object, message: str) -> 
     with pytest.raises(UserError, match=message) as caught:
         Region.over(Group.local([0]), front, back)
     assert FakeRegion.made == []
-    # The refusal is told to other ranks, which would otherwise wait.
+    # The group tells the refusal to the other ranks, because they would otherwise wait for this
+    # rank.
     assert FakeRegion.refused == [str(caught.value)]
 
 

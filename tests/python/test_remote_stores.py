@@ -163,6 +163,7 @@ def test_stores_leave_lane_by_lane_where_the_machine_says_so(run: Run, tmp_path:
             assert stores["bytes"] == lines[name]["bytes"]
             assert stores["stores"] * element == stores["bytes"]
         assert lanes[INLINE]["packets"] == lanes[INLINE]["stores"]
-        overhead = 26 * lanes[INLINE]["stores"]  # the bytes of all packets without their data
+        # the bytes of all packets except the data of the stores
+        overhead = 26 * lanes[INLINE]["stores"]
         assert lanes[INLINE]["wire_bytes"] == overhead + lanes[INLINE]["bytes"]
         assert lanes[FINEPACK]["packets"] <= lines[FINEPACK]["packets"]

@@ -1,7 +1,7 @@
 """Runs the tests of safetensors for `safe_open`, with Interlace's `safe_open` in its place.
 
 The tests are fetched with the source package and run unchanged. The `safe_open` that they import
-from safetensors is Interlace's. So is the `safe_open` that safetensors' own `load_file` calls.
+from safetensors is Interlace's. safetensors' own `load_file` also calls Interlace's `safe_open`.
 """
 
 from __future__ import annotations

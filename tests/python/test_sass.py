@@ -274,8 +274,8 @@ def test_every_kernel_does_what_it_is_for(kernels: dict[str, Counter[str]]) -> N
     assert total("model_block_sum", "SHFL.BFLY") == 5
 
 
-# Maps a kernel to the prefixes of the counted opcodes and to their number. A few more of these
-# opcodes belong to the loop and to the sum at the end.
+# For each kernel, maps prefixes of opcodes to the number of operations that the rate is computed
+# from. The kernel has a few more of these opcodes, for the loop and for the sum at the end.
 RATE_MIXES = {
     "multiply_add_f32": {("FFMA",): 256},
     "multiply_add_f64": {("DFMA",): 256},
@@ -305,8 +305,8 @@ def test_rates_count_the_instructions_that_there_are(tmp_path: Path) -> None:
         assert 256 <= sum(mix.values()) <= 320, (name, mix)
 
 
-# Maps a chain of a calibration to the prefixes of the counted opcodes and to their number. All but
-# a few of these opcodes are in the loop.
+# For each chain of a calibration, maps prefixes of opcodes to the number of opcodes that have one
+# of these prefixes. All of these opcodes except a few are in the loop.
 CHAINS = {
     "add": {("LOP3",): 32, ("IADD", "VIADD", "IMAD.IADD"): 32},
     "imad": {("IMAD",): 64},
@@ -326,8 +326,8 @@ CHAINS = {
     "divide_u32": {("MUFU.RCP",): 8, ("IMAD.HI.U32",): 16},
     "divide_f32": {("MUFU.RCP",): 8, ("FCHK",): 8},
 }
-# The memories of the load loops, in the order of loaded_from. Each has the opcode of a load from
-# it.
+# The memories of the load loops, in the order of loaded_from. Each memory stands with the opcode of
+# a load from this memory.
 LOOPS = (("shared", "LDS"), ("l1", "LDG.E.CONSTANT"), ("l2", "LDG.E.STRONG.GPU"))
 SMALL = (0, 50, 1000)
 # Maps the number of registers of a gather kernel to the number of values that it keeps

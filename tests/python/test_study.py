@@ -543,7 +543,7 @@ def test_measured_rows(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path) ->
         assert row["config"]["repeats"] == 3
         assert len(row["cuda"]["times_s"]) == 3
         assert row["time_s"] == sorted(row["cuda"]["times_s"])[1]
-    sent = 4 * 40 * 3 * 10  # each rank goes to three other GPUs, ten times
+    sent = 4 * 40 * 3 * 10  # 40 ranks of 4 bytes go to three other GPUs in each of ten iterations
     wire = rows[4, INLINE]["wire"]
     assert wire["useful"] + wire["wasted"] == pytest.approx(sent, abs=1)
     assert wire["protocol"] == pytest.approx(1.5 * sent, abs=1)
@@ -828,8 +828,9 @@ def test_what_limits_one_gpu(run: Run, cuda: FakeCuda, graph: Path, tmp_path: Pa
 def test_what_the_memory_still_allows(
     run: Run, cuda: FakeCuda, graph: Path, tmp_path: Path
 ) -> None:
-    # The graph has 117 edges, and 40 ranks on two GPUs. The kernels move the bytes for these, and
-    # 40 ranks arrive from the other GPU.
+    # The graph has 117 edges and 40 ranks. Each of the two GPUs loads 12 bytes for each of 58
+    # edges, and stores 4 bytes for each of 20 ranks, in each of ten iterations. 40 ranks arrive
+    # from the other GPU.
     cuda.of_gpu |= {"read_bytes_per_s": 1e8, "write_bytes_per_s": 1e7}
     rows = by_name(result(run, tmp_path, "study", "pagerank", "--data", graph, "--gpus", 2))
     wire = rows[2, BULK_COPY]["wire"]

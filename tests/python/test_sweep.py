@@ -105,7 +105,7 @@ def test_the_example(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         of_value = [w for w in words if w.split()[:2] == [key, str(value)]]
         assert least["mechanism"] in of_value[0]
         assert f"{least['time_s'] * 1e6:.2f}" in of_value[0]
-        # For each mechanism, the geometric mean over the two points.
+        # For each mechanism, the command prints the geometric mean over the two points.
         for column, name in enumerate((BULK_COPY, INLINE, INFINITE_BANDWIDTH), start=2):
             times = [
                 r["time_s"] for r in result["rows"]

@@ -180,7 +180,8 @@ def test_save_of_a_described_machine(tmp_path: Path) -> None:
     assert run(str(path)).splitlines()[1:] == run("dgx-2").splitlines()[1:]
 
 
-# --- the machine that this runs on ----------------------------------------------------------------
+# --- the machine on which the command runs
+# ----------------------------------------------------------
 
 
 @pytest.mark.usefixtures("h200")

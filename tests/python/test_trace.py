@@ -117,7 +117,8 @@ def test_accel_sim_from_the_list_to_the_replay(run: Run, tmp_path: Path, map_fil
     assert (trace["kernels"], trace["blocks"], trace["host_copies"]) == (3, 12, 1)
     assert trace["accesses"] == 3 * 4 * 2 * 2
     assert trace["bytes"] == {"load": 3 * 1024, "store": 3 * 1024, "atomic": 0}
-    # By its context, kernel 3 ran on GPU 1. It loads from the other GPU and stores to GPU 1.
+    # The context of kernel 3 says that this kernel ran on GPU 1. The kernel loads from GPU 0 and
+    # stores to GPU 1.
     assert trace["bytes_to_home"] == [[2048, 2048], [1024, 1024]]
     assert trace["remote_share"] == 0.5
     assert trace["used_bytes"]["load"] == {"32": 32.0, "64": 64.0, "128": 128.0}

@@ -229,7 +229,7 @@ def test_launched_kernels_are_tuned_on_gpus(
     assert {it.mechanism for it in profile.search.candidates} == {BULK_COPY, SPLIT, DEVICE_LAUNCH}
     best = profile.best(DEVICE_LAUNCH)
     assert best is not None
-    # This mechanism is the fastest one of the fake.
+    # For this mechanism, the fake gives these parameters the shortest time.
     assert best.given() == {"chunk_bytes": 4 * KIB, "agent_threads": 32}
     assert {call[6:8] for call in cuda.calls if call[2] == DEVICE_LAUNCH} == {
         (4 * KIB, threads) for threads in (32, 4096)
@@ -499,7 +499,7 @@ def test_a_profile_of_another_machine(
     assert len(found[SPLIT]["tried"]) == 1
     assert configs(run, tmp_path, "--data", graph, "--no-profile")[1] == ""
 
-    # A study on other GPUs does not find the profile by itself, but --profile can name it.
+    # A study on other GPUs does not look for the profile, but --profile can name the profile.
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
     assert configs(run, tmp_path, "--data", graph)[2] == []
     _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)

@@ -54,7 +54,9 @@ class Allocator:
 
 
 class Contents:
-    """A stand-in for Interlace's allocator. It works on the memory of the other stand-in."""
+    """A stand-in for Interlace's allocator. It works on the memory of the stand-in for vLLM's
+    allocator.
+    """
 
     open: ClassVar[list[Contents]] = []
 

@@ -68,7 +68,7 @@ inline constexpr std::byte kernels[1]{};
 struct world {
   fake::driver driver;
   std::atomic<std::uint64_t> time_ns{0};
-  // The time by which each reading of the clock advances it. With the default, every message ends
+  // The time by which the clock advances at each reading. With the default, every message ends
   // before the next message starts.
   std::uint64_t step_ns = std::uint64_t{100'000'000'000};
   std::vector<std::string> reports;

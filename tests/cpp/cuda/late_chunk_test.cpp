@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<unsigned long long, 2> targets{100, 50};
 
 TEST(late_chunk, is_the_first_one_below_its_target) {
-  // Chunk 0 has the count of four epochs. Chunk 1 has 190 of the 200 that four epochs need.
+  // The targets are 100 and 50 for each epoch. Four epochs need 400 in chunk 0, which has them, and
+  // 200 in chunk 1, which has 190.
   const std::array<unsigned long long, 2> counters{400, 190};
   const std::array devices{counted_chunks{true, 3, counters, targets}};
   const auto late = find_late_chunk(devices);

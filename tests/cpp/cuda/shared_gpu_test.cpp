@@ -84,8 +84,8 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;
   EXPECT_EQ(why_not_at_once(h200, {64, {32, 40, 65568}}, {128, 40, 0}, 4), "");
-  // Agents of 512 threads fit for 16 devices, as many as a study uses, and for 4 devices on a small
-  // GPU.
+  // If each agent has 512 threads, 16 devices can share an H200. A study has at most 16 devices.
+  // Four devices can share a GPU with 25 multiprocessors.
   const grid_needs of_512_threads{16, {32, 40, 65568}};
   EXPECT_EQ(why_not_at_once(h200, of_512_threads, {1024, 32, 4096}, 16), "");
   gpu_places least = h200;
@@ -99,7 +99,7 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
   // In this configuration, even a single agent does not fit.
   EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
-  // For each device but one, the exchange may take a whole multiprocessor.
+  // The exchange of every device except one may take a whole multiprocessor.
   EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
   gpu_places small = h200;
   small.processors = 31;

@@ -245,7 +245,7 @@ TEST(traffic_table, processes_that_see_other_gpus_by_other_numbers_meet) {
   EXPECT_EQ(idle(all, {host, gpu(2)}, 12 * ms), (places{gpu(0), gpu(1), gpu(3)}));
   // A process that starts later sees the earlier messages.
   traffic_table late({"c", "b"}, file.name());
-  // The pair of another process relays through GPU "c", so this pair must not.
+  // A pair of another process relays through GPU "c", so this pair must not relay through "c".
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms, 2), places{});
   EXPECT_EQ(idle(late, {host, gpu(1)}, 12 * ms + window, 2), places{gpu(0)});
 }

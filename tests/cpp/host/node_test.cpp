@@ -72,7 +72,7 @@ TEST(host_node, stores_outside_of_the_mapping_are_found) {
       "(chunk 0 of device 0)");
 }
 
-// Stores the elements [begin, end) of its region. Publishes the given range before or after these
+// Stores the elements [begin, end) of `out`. Publishes the given range before or after these
 // stores.
 struct publisher {
   replicated<float> out{};

@@ -1,4 +1,4 @@
-// The devices to which a store goes, and their order.
+// Tests to which devices a store goes, and in which order.
 #include "interlace/kernel/region.hpp"
 
 #include <gtest/gtest.h>

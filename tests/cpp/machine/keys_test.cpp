@@ -58,8 +58,9 @@ TEST(keys, every_member_of_a_struct_has_a_key) {
   EXPECT_EQ(keys_in({"gpu.gps"}), members<subscriptions>());
   EXPECT_EQ(keys_in({"gpu.dualopt"}), members<dualopt>());
   EXPECT_EQ(keys_in({"gpu.griffin"}), members<griffin>());
-  // The 11 structs above are members of `gpu`. Two keys of these tables fill no member of `gpu`:
-  // the number of GPUs, and the error of the workloads. Two keys of [gpu.l2] fill members of `gpu`.
+  // The 11 structs above are members of `gpu` without a key. Two keys of these tables fill no
+  // member of `gpu`, so they are subtracted: the number of GPUs, and the error of the workloads.
+  // Two keys of [gpu.l2] fill members of `gpu`, so they are added.
   EXPECT_EQ(keys_in({"gpu", "gpu.copy", "gpu.launch"}) - 2 + 2, members<gpu>() - 11);
   EXPECT_EQ(keys_in({"host"}), members<host>());
   EXPECT_EQ(keys_in({"protocol"}), members<protocol>());

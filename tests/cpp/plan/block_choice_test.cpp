@@ -44,8 +44,8 @@ TEST(block_choice, the_chosen_way_is_possible_and_takes_the_least_time) {
           (static_cast<block_way>(way) == block_way::kernel ? what.kernel_possible
                                                             : what.driver_batch_possible);
       if (possible) {
-        // The choice prefers the kernel to a driver batch that is hardly faster. This bound allows
-        // for that.
+        // The choice prefers the kernel to a driver batch that is hardly faster. The bound allows
+        // for this preference.
         const double taken = made.predicted_us[static_cast<std::size_t>(made.way)];
         EXPECT_LE(made.way == block_way::kernel ? 0.98 * taken - 10 : taken,
                   made.predicted_us[way]);
@@ -93,11 +93,11 @@ TEST(block_choice, a_driver_batch_that_is_hardly_faster_than_the_kernel_is_not_t
   const auto way = [&](std::size_t blocks) {
     return choose_way(costs, {.blocks = blocks, .bytes = blocks << 20U}).way;
   };
-  // Predicted times of the kernel and of the driver batch: 74 and 73.5 us, 368 and 353.5 us, and
-  // 5408 and 5153.5 us.
-  EXPECT_EQ(way(2), block_way::kernel);
-  EXPECT_EQ(way(16), block_way::driver_batch);
-  EXPECT_EQ(way(256), block_way::driver_batch);
+  // For each number of blocks, a comment gives the predicted times of the kernel and of the driver
+  // batch in us.
+  EXPECT_EQ(way(2), block_way::kernel);          // 74 and 73.5
+  EXPECT_EQ(way(16), block_way::driver_batch);   // 368 and 353.5
+  EXPECT_EQ(way(256), block_way::driver_batch);  // 5408 and 5153.5
   EXPECT_EQ(choose_way(costs, {.blocks = 2, .bytes = 2U << 20U, .batch_of_program = true}).way,
             block_way::driver_batch);
 }

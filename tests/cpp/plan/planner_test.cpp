@@ -67,8 +67,9 @@ TEST(planner, staging_helps_on_a_mesh) {
   EXPECT_GT(named(four, made, "gpu2").bytes, 0U);
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   EXPECT_GT(named(four, made, "host").bytes, 0U);
-  // Three equal links and the path through the host can carry 3 + 14.4/47 = 3.31 times as much as
-  // one link. The gain is lower, because the pipelines must fill.
+  // Three equal paths carry 47 GB/s each, and the path through the host carries 14.4 GB/s.
+  // Together, they carry 3 + 14.4/47 = 3.31 times as much as one link. The gain is lower, because
+  // the pipelines must fill.
   EXPECT_GT(gain(made), 2.9);
   EXPECT_LT(gain(made), 3.31);
 }

@@ -274,8 +274,8 @@ class work {
     buffers_.push_back(std::move(made));
   }
 
-  // Blocking streams wait for the default stream and the other way round. So the default stream
-  // orders them without events.
+  // Blocking streams wait for the default stream, and the default stream waits for blocking
+  // streams. The default stream therefore orders blocking streams without events.
   CUstream_st* change(CUstream_st* from) {
     auto* legacy = reinterpret_cast<CUstream_st*>(1);
     auto* thread = reinterpret_cast<CUstream_st*>(2);

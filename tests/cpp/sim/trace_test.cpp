@@ -108,7 +108,8 @@ TEST(trace, workloads) {
     EXPECT_EQ(t.of(traced_access::store, memory_space::local).lanes, 3 * points);
   }
   {
-    // The first of two stages sends six half spectra to planes, and the second sends three back.
+    // The first of two stages sends six half spectra to planes. The second stage sends three half
+    // spectra back.
     const trace_totals& t = all.at("hit");
     const std::uint64_t modes = 20 * 20 * 11;
     EXPECT_EQ(t.of(traced_access::store, memory_space::replicated).lanes, 2 * 9 * modes);

@@ -72,7 +72,8 @@ TEST(unified, requests_and_replies_take_whole_flits) {
   const auto c = loads_of(n, {data, out});
   EXPECT_EQ(c.requests, 4U);  // the loads take four lines, 256 bytes
   EXPECT_EQ(c.reply_bytes, 4U * 64);
-  // A request of 12 bytes takes 16, a reply of 68 bytes takes 80.
+  // In flits of 16 bytes, a request of 12 bytes takes 16 bytes, and a reply of 68 bytes takes 80
+  // bytes.
   EXPECT_EQ(c.wire, 4U * (16 + 80));
 }
 
@@ -98,7 +99,7 @@ TEST(unified, counts_of_local_and_remote_loads) {
   EXPECT_GT(c.mean_wait_s, c.mean_latency_s);
 }
 
-// Of an idle round trip, links and a switch take 360 ns.
+// Links and a switch take 360 ns of an idle round trip.
 TEST(unified, time_in_links) {
   node n(test::r9nano(), 4, [] {});
   const auto data = n.allocate_unified<float>(1024, page_placement::on(1));

@@ -193,7 +193,7 @@ TEST(jacobi, a_halo_of_many_devices_keeps_to_the_ranges_that_there_are) {
     host::node node({.devices = max_devices, .warp_width = 32, .checks = true});
     expect_right(solve(node, system, r, true), r, system, true);
   }
-  // The last part is longer than all other parts together. Each of the other devices needs a
+  // The last part is longer than all other parts together. Each device without this part needs a
   // different range of it.
   std::vector<std::uint64_t> cut;
   for (std::uint64_t d = 0; d < max_devices; ++d) cut.push_back(2 * d);

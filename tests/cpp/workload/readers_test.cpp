@@ -204,7 +204,7 @@ TEST(readers, get_a_store_each_and_no_other_device_does) {
   const auto ran = node.run([&] { work.enqueue_iteration(false); });
   EXPECT_EQ(ran.stores.stores, sent);
   EXPECT_EQ(ran.stores.bytes, 4 * sent);
-  EXPECT_LT(sent, 900);  // with stores to all devices, there would be 1800
+  EXPECT_LT(sent, 900);  // if each value went to all devices, there would be 1800 stores
 }
 
 // A device reads an element to which it does not subscribe. The host node names this element. On

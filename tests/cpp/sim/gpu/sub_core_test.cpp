@@ -260,9 +260,10 @@ TEST(sub_core, shared_memory_may_come_out_of_the_l1) {
   };
   const double fits = l2_loads(false, 8192);
   EXPECT_DOUBLE_EQ(l2_loads(false, 32768), fits);
-  // 32 blocks take 1 KiB each. The sum is 32 KiB.
+  // Each of the 32 blocks takes 1 KiB, although it asks for no shared memory. These are 32 KiB.
   EXPECT_DOUBLE_EQ(l2_loads(true, 0), fits);
-  // 25 blocks take 9 KiB each. The L1 gives up 228 KiB for them and keeps 28 KiB.
+  // Each block takes the 8 KiB that it asks for and 1 KiB more. 25 blocks take 225 KiB, for which
+  // the L1 gives up 228 of its 256 KiB.
   EXPECT_GT(l2_loads(true, 8192), 1.3 * fits);
 }
 

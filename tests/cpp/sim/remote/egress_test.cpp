@@ -197,8 +197,8 @@ TEST(egress, nvlink_packets_carry_at_most_256_bytes) {
   const auto m = test::meshed(2, protocol_kind::nvlink2);
   const scattered lines{.elements = 4096, .stride = 32, .stores = 32, .epochs = 1, .threads = 32};
   const auto packed = run_scatter(m, 2, mechanism::finepack, lines).result;
-  // 28 stores are 252 bytes, which take 16 flits plus a header. The remaining 4 stores are 36
-  // bytes, which take 3 flits plus a header.
+  // A store takes 4 bytes and a sub-header of 5 bytes. 28 stores take 252 bytes, which are 16 flits
+  // plus a header. The remaining 4 stores take 36 bytes, which are 3 flits plus a header.
   EXPECT_EQ(packed.stores.packets, 4U);
   EXPECT_EQ(packed.stores.wire, 2U * (17 + 4) * 16);
   EXPECT_EQ(packed.stores.reasons[static_cast<std::size_t>(flush_reason::payload)], 2U);
@@ -376,10 +376,10 @@ TEST(egress, neighbouring_lanes_are_joined_up_to_the_machines_limit) {
   }
 }
 
-// The queue counts the bytes of each store against the size of a packet. Two lines go in packets of
-// 200 bytes, in double words. A line that arrives as a whole takes 133 bytes and leaves no room for
-// another whole line. If the second line arrives lane by lane, the packet still has room for a
-// sub-header and 15 stores of 4 bytes.
+// The queue charges each store to a packet of at most 200 bytes. If one store fills a line, the
+// line takes 128 bytes and a sub-header of 5 bytes, so a packet has no room for a second line. If
+// stores of 4 bytes fill the second line, the first packet also has room for a sub-header and 15 of
+// these stores. Payloads are rounded up to double words.
 TEST(egress, a_packet_is_filled_by_stores_of_lanes) {
   auto m = joining(0);
   m.gpu.write_queue.payload_bytes = 200;
