@@ -32,7 +32,7 @@ class stream_hold {
  private:
   struct words {
     unsigned int ticket;   // the host stores this word
-    unsigned int expired;  // a device stores this word
+    unsigned int expired;  // a device stores 1 when a wait passes the deadline
   };
   words* shared() const { return static_cast<words*>(memory_.data()); }
 

@@ -115,7 +115,7 @@ std::string symbol_at(const Dl_info& known, const void* at) {
   int status = 0;
   char* plain = abi::__cxa_demangle(known.dli_sname, nullptr, nullptr, &status);
   std::string name = plain != nullptr ? plain : known.dli_sname;
-  std::free(plain);  // NOLINT: of malloc
+  std::free(plain);  // NOLINT: __cxa_demangle allocates by malloc
   return name;
 }
 

@@ -147,7 +147,7 @@ NB_MODULE(_cuda, module) {
   // NOLINTNEXTLINE(google-build-using-namespace): this body is outside of the namespace
   using namespace interlace::python;
   module.doc() = "Workloads, measurements and regions on this machine's GPUs.";
-  // The module _core translates errors for both modules.
+  // The module _core translates the errors of _core and _cuda.
   (void)nanobind::module_::import_("interlace._core");
   module.def("device_info", &device_info,
              "Returns the GPUs, their name, and the versions of the driver and of CUDA.");

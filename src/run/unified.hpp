@@ -46,7 +46,7 @@ unified_result run_unified(Node& node, const Problem& problem,
   return result;
 }
 
-// Both functions throw usage_error if the data is not a valid problem.
+// unified_on_host and unified_on_sim throw usage_error if the data is not a valid problem.
 template <class Problem>
 unified_result unified_on_host(const Problem& problem, const unified_request& asked);
 

@@ -181,7 +181,10 @@ class diffusion {
   // Makes a time step. A step has no residual, so the function throws usage_error if
   // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("diffusion makes a fixed number of steps");
+    if (track_residual) {
+      throw usage_error(
+          "diffusion makes a fixed number of steps; give iterations, not a tolerance");
+    }
     for (std::uint32_t stage = 0; stage < 3; ++stage) {
       for (std::uint32_t d = 0; d < node_.devices(); ++d) {
         if (start_.equation == diffusion_equation::heat) {

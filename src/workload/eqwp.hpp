@@ -253,7 +253,9 @@ class eqwp {
   // Makes a time step. A step has no residual, so the function throws usage_error if
   // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("eqwp makes a fixed number of steps");
+    if (track_residual) {
+      throw usage_error("eqwp makes a fixed number of steps; give iterations, not a tolerance");
+    }
     enqueue<renew_stresses<Points>>(across_);
     enqueue<renew_velocities<Points>>(velocity_);
   }

@@ -341,9 +341,9 @@ using fft_on_gpu =
 template <class Node, class Points = point_runs>
 class hit {
  public:
-  // `options.boundaries`: device d owns the numbers [boundaries[d], boundaries[d + 1]) of the
-  // velocity's array. Each device has whole ky. The first ky of device d is number n d / devices,
-  // rounded down. Throws usage_error if the box is invalid.
+  // With `options.boundaries`, device d owns the elements [boundaries[d], boundaries[d + 1]) of the
+  // velocity's array. A device owns all elements of each of its ky. The first ky of device d is
+  // number n d / devices, rounded down. Throws usage_error if the box is invalid.
   hit(Node& node, const turbulence_start& start, const kernel::region_options& options,
       const fft_on_gpu& on_gpu)
       : node_(node),
@@ -373,7 +373,9 @@ class hit {
   // Makes a time step. A step has no residual, so the function throws usage_error if
   // `track_residual` is set.
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("hit makes a fixed number of steps");
+    if (track_residual) {
+      throw usage_error("hit makes a fixed number of steps; give iterations, not a tolerance");
+    }
     enqueue_stage(false);
     enqueue_stage(true);
   }

@@ -191,7 +191,7 @@ inline request with_interrupts(request asked, const interrupted_function& interr
   return asked;
 }
 
-// Creates problems for a library. `Base` is the class that runs a `Problem`. It is derived from
+// Creates problems for a library. `Base<Problem>` runs a `Problem`, and is derived from
 // module_problem.
 template <class Problem, template <class> class Base>
 struct description {

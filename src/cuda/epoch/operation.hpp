@@ -54,7 +54,9 @@ class joint_delivery {
 
 struct exchange_operation {
   std::uint32_t id = 0;
-  bool meets = true;  // false if joint deliveries deliver and order everything
+  // Whether the devices wait for each other at a barrier. They need no barrier if joint deliveries
+  // deliver and order everything.
+  bool meets = true;
   std::vector<std::unique_ptr<joint_delivery>> joint;
   // For each device, the prefetches that follow the barrier.
   std::vector<std::vector<prefetch_operation>> prefetches;

@@ -88,7 +88,7 @@ std::unique_ptr<any_partition> make_typed(const group& g, const partition_spec& 
   if (operation == "store") return made.template operator()<combine::store>();
   if (operation != "or" && operation != "xor") {
     region::refuse(g, "there is no operation '" + operation +
-                          "' for updates; there are add, min, max, or, xor and store");
+                          "' for updates; give add, min, max, or, xor or store");
   }
   if constexpr (std::is_integral_v<T>) {
     if (operation == "or") return made.template operator()<combine::bit_or>();

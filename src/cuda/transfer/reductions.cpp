@@ -11,7 +11,7 @@ namespace interlace::cuda {
 namespace {
 
 struct known_type {
-  const char* name;  // a part of the names of its kernels
+  const char* name;  // a part of the names of the kernels for this type
   std::uint32_t bytes;
 };
 constexpr std::array<known_type, reduced_types> types{

@@ -323,7 +323,8 @@ struct squared_errors {
         warp.each([&](auto lane) {
           const double e = predict.error(lane);
           sum[lane] += e * e;
-          // These operations compute the bounds of the row once, and the steps of each turn.
+          // In the first turn, nine integer operations compute the bounds of the row. The other
+          // operations are those of one turn.
           lane.compute({.fp64 = 1, .integer = first == some.begin ? 9U + 2U : 2U, .special = 1});
         });
       }

@@ -194,9 +194,9 @@ void launch_reset_partial(const large_reduction& r, cudaStream_t stream);
 void launch_gate(const barrier_arguments& a, unsigned int* host_ticket, unsigned int ticket,
                  cudaStream_t stream);
 
-// Loads all of these kernels on the current device: the first launch of a kernel loads it, and
-// loading can wait for kernels that spin. Returns whether exchanges may be launched early on this
-// device.
+// Loads the kernels of all functions above on the current device. Otherwise the first launch of a
+// kernel would load the kernel, and loading can wait for kernels that spin. Returns whether
+// exchanges may be launched early on this device.
 bool load_exchange_kernels();
 
 }  // namespace interlace::cuda

@@ -258,8 +258,8 @@ __device__ __forceinline__ std::uint32_t append_block(const bin_set<Record>& to,
   // in the tile. A record has no room in the bin if its number in the tile is `y` or more.
   auto* const place = reinterpret_cast<uint2*>(
       memory + (std::uint64_t{Shape::tile} * sizeof(Record) + 7) / 8 * 8);  // [bins]
-  // For each bin, this array first has the number of the bin's records. Later it has the number in
-  // the tile of the bin's first record.
+  // For each bin, this array first has the number of the bin's records. Later it has the position
+  // of the bin's first record in the tile.
   auto* const offset = reinterpret_cast<std::uint32_t*>(place + to.bins);  // [bins + 32]
   std::uint32_t* const sums = offset + to.bins + 32;                       // [33]
   const std::uint32_t tid = threadIdx.x;

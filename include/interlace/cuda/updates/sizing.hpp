@@ -116,7 +116,7 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
   const std::uint64_t bins = (of_slice + (std::uint64_t{1} << s.parts_log2) - 1) >> s.parts_log2;
   if (bins > r.most_bins) return s;
   s.bins = static_cast<std::uint32_t>(bins);
-  // The slices can need fewer passes than `passes`.
+  // Slices consist of whole bins, so fewer passes than `passes` can suffice.
   s.passes = static_cast<std::uint32_t>((r.elements + s.slice() - 1) / s.slice());
   s.group = std::max(1U, s.bins / groups);
   // Searches for the largest mean that fits. A bin's place in the pool must be a number of 32 bits.
