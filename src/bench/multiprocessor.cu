@@ -98,8 +98,8 @@ class bench {
   }
 
  private:
-  // The stretch of each multiprocessor. It lasts from the first begin to the last end of the
-  // multiprocessor's blocks.
+  // The stretches of the multiprocessors. A multiprocessor's stretch lasts from the first begin to
+  // the last end of the multiprocessor's blocks.
   static std::vector<double> whole_stretches(const std::vector<stretch>& each, unsigned int blocks,
                                              const std::function<double(const stretch&)>& of) {
     std::map<unsigned int, std::pair<stretch, unsigned int>> by_multiprocessor;

@@ -171,7 +171,7 @@ std::string plural(std::size_t count, const std::string& word_for_one) {
   return std::to_string(count) + " " + word_for_one + (count == 1 ? "" : "s");
 }
 
-// The work of `discover`, step by step, on one result.
+// Does the work of `discover`. Each member function is one step, and adds to the same result.
 class explorer {
  public:
   explorer(gpu_driver& driver, const std::vector<machine>& known)

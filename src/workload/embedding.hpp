@@ -67,7 +67,10 @@ class embedding {
   }
 
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("embedding adds a fixed number of batches");
+    if (track_residual) {
+      throw usage_error(
+          "embedding adds a fixed number of batches; give iterations, not a tolerance");
+    }
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const embedding_update k{node_.view(table_, d), rows_[d], gradients_[d], width_bits_};
       const std::uint64_t each =

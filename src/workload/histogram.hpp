@@ -55,7 +55,10 @@ class histogram {
   }
 
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("histogram counts a fixed number of times");
+    if (track_residual) {
+      throw usage_error(
+          "histogram counts a fixed number of times; give iterations, not a tolerance");
+    }
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       const histogram_count k{node_.view(bins_, d), keys_[d]};
       const std::uint64_t each =

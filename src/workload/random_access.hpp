@@ -86,7 +86,10 @@ class random_access {
   }
 
   void enqueue_iteration(bool track_residual) {
-    if (track_residual) throw usage_error("random-access makes a fixed number of updates");
+    if (track_residual) {
+      throw usage_error(
+          "random-access makes a fixed number of updates; give iterations, not a tolerance");
+    }
     for (std::uint32_t d = 0; d < node_.devices(); ++d) {
       using kernel_type = random_access_updates<Op>;
       const kernel_type k{node_.view(table_, d), words_[d], updates_};

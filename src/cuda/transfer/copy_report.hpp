@@ -19,7 +19,7 @@ enum class copy_result : std::uint8_t {
   // An end is host memory that is not page-locked, or memory that the driver does not know.
   pageable,
   managed,        // an end is memory that the driver moves
-  mixed,          // an end is memory in several places
+  mixed,          // the memory of one end lies in several places
   unreachable,    // a GPU that would relay the message has no access to the memory
   no_staging,     // all staging memory, or all streams, are in use
   other_context,  // the stream or the memory belongs to a context that is not a primary context

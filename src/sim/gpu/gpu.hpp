@@ -450,7 +450,7 @@ class gpu {
   std::vector<child> children_;  // device-launched kernels whose blocks all have places
   // The unit at which the search for places of a device-launched kernel begins.
   std::uint32_t next_unit_ = 0;
-  std::uint64_t next_block_ = 0;  // next of the blocks that any unit may take
+  std::uint64_t next_block_ = 0;  // the next of the blocks that are assigned to no unit
   std::uint64_t unclaimed_blocks_ = 0;
   std::uint64_t blocks_left_ = 0;
   picoseconds stores_arrived_ = 0;
