@@ -3,7 +3,7 @@
 // replicas, in graphs and on streams. Devices are delayed at random.
 //
 // The tests of NCCL need one GPU for each device. They also need libnccl.so.2. The variable
-// INTERLACE_NCCL may state its path.
+// INTERLACE_NCCL may state the path of this library.
 #include <algorithm>
 #include <string>
 #include <vector>

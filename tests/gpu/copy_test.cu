@@ -665,7 +665,7 @@ TEST(copy, what_cannot_go_over_several_paths_is_one_plain_copy) {
   INTERLACE_CUDA_CHECK(cudaFree(managed));
 }
 
-// Memory of a pool. Peers have access to it in one case, and no access in the other.
+// Memory of a pool. Peers have access to the pool in one case, and no access in the other case.
 TEST(copy, memory_of_pools_arrives_whoever_may_reach_it) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   constexpr std::uint64_t bytes = 64 * mebi;

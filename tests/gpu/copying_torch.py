@@ -389,7 +389,7 @@ CHECKS: list[Callable[[Checks], None]] = [
 
 
 def work(seed: int, seconds: float) -> int:
-    """Run the checks in this process. The last line is what they found."""
+    """Run the checks in this process. The last line of output has the findings."""
     import torch
 
     from interlace.runtime import copying

@@ -68,7 +68,8 @@ run::request request_of() {
   return asked;
 }
 
-// Returns the result of the reference node with one device. It serves for all numbers of devices.
+// Returns the result of the reference node with one device. The tests compare it with the results
+// of all numbers of devices.
 std::vector<float> reference_of(const scan& s) {
   const auto measured = s.measured();
   const auto weights = s.weights();

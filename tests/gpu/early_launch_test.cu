@@ -75,7 +75,8 @@ bool launches_early(std::uint32_t devices) {
 }
 
 // The parameters are the number of devices and the number of elements. With few elements, all
-// blocks run at the same time. With many, there are far more blocks than can run.
+// blocks run at the same time. With many elements, there are far more blocks than can run at the
+// same time.
 class early_launch_test : public testing::TestWithParam<std::tuple<std::uint32_t, std::uint64_t>> {
  protected:
   void SetUp() override { INTERLACE_NEED_GPUS(std::get<0>(GetParam())); }

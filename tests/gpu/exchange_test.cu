@@ -203,7 +203,7 @@ class runs_test : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(all, runs_test, testing::Values(1U, 2U, 4U),
                          testing::PrintToStringParamName());
 
-// Outside of `run`, the calls enqueue all work at once, and the download waits for this work.
+// Outside of `run`, each call enqueues its work immediately, and the download waits for this work.
 TEST_P(runs_test, works_outside_of_run) {
   INTERLACE_NEED_GPUS(GetParam());
   harness h(GetParam(), mechanism::split, subscription::everybody, 100'000, 3);

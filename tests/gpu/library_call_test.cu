@@ -54,7 +54,8 @@ TEST_P(library_call_test, stands_in_the_stream) {
   constexpr std::uint32_t rounds = 5;
   // The library chooses different kinds of kernels for these two sizes.
   for (const std::uint64_t n : {std::uint64_t{1000}, std::uint64_t{3'000'001}}) {
-    // All numbers of devices have the same results. They are computed while the first GPUs work.
+    // The expected results are the same for every number of devices. The host computes them while
+    // the first GPUs work.
     static std::map<std::uint64_t, std::shared_future<std::vector<std::uint32_t>>> references;
     if (!references.contains(n)) {
       references[n] =

@@ -60,8 +60,9 @@ TEST_F(measure_test, links) {
   EXPECT_THROW((void)cuda::measure_links(o), usage_error);
 }
 
-// The counters grow by the bytes that an exchange sends. The driver may update them late. They
-// count the traffic of the whole GPU, so only a lower bound holds if other programs use the GPU.
+// The counters grow by the bytes that an exchange sends. The driver may update the counters late.
+// Other programs may use the GPU, and the counters include their traffic, so only a lower bound
+// holds.
 TEST_F(measure_test, link_counters) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
   const auto options = options_for(2);
@@ -145,8 +146,8 @@ struct scale {
   }
 };
 
-// The time of a kernel that only streams is about its bytes divided by the measured rates. It can
-// be shorter only because of data that the L2 keeps.
+// The time of a kernel that only streams is about the kernel's bytes divided by the measured rates.
+// The time can be shorter only because of data that the L2 keeps.
 TEST_F(measure_test, a_stream_is_near_its_limit) {
   const auto rates = cuda::measure_rates({});
   const std::uint64_t n = std::max<std::uint64_t>(1U << 24U, rates.cache_bytes);

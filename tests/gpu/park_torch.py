@@ -42,8 +42,8 @@ def refused(error: type[Exception], call: Callable[..., Any], *arguments: Any) -
 
 
 def graph_survives() -> None:
-    """Check that a graph that was captured before a park gives the same results after it, even with
-    new weights.
+    """Check that a graph from before a park gives the same results after the park, even with new
+    weights.
     """
     with interlace.parkable("graph"):
         weights = [random(1024, 1024, seed=k) for k in range(8)]

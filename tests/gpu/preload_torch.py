@@ -268,7 +268,7 @@ class Checks:
 
 
 def receive(queue: Any, gpu: int, answers: Any) -> None:
-    """Copy from memory of another process, and into it."""
+    """Copy from and to memory of another process."""
     import torch
 
     checks = Checks(torch, gpu)

@@ -83,7 +83,7 @@ def run(words: list[str], environment: dict[str, str], *, preloaded: bool = True
 
 
 def perftest(ucx: Path, environment: dict[str, str], *, preloaded: bool) -> int:
-    """Run ucx_perftest: one process serves, and the other process puts to it."""
+    """Run ucx_perftest: one process is the server, and the other process puts data to it."""
     tool = next((p for p in (ucx / "bin/ucx_perftest", shutil.which("ucx_perftest")) if p), None)
     if tool is None or not Path(tool).exists():
         print("ucx_perftest is skipped: neither the wheel nor PATH has it")

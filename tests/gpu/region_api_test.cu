@@ -411,7 +411,8 @@ TEST(region_deadline, a_kernel_slower_than_the_deadline_is_reported) {
   EXPECT_NE(message.find("GPU 0 waited 0.1 s for chunk"), std::string::npos) << message;
 }
 
-// The kernel ends without an exchange, so no device waits for it, and only streams wait for chunks.
+// The kernel ends without an exchange, so no device waits at an exchange. Only streams wait for
+// chunks.
 TEST(region_deadline, a_stream_that_waits_for_a_chunk_is_reported) {
   INTERLACE_NEED_GPUS(2);
   program p(2, program::make_spec("copy-engine", 20'000, 2048), 0.1);

@@ -313,8 +313,8 @@ def check_all(group: Any) -> int:
 
 
 def time_epochs(group: Any) -> dict[str, dict[int, float]]:
-    """Return the time of an epoch in us, for each mechanism and device. It is the median of several
-    runs of a graph of epochs.
+    """Return the time of an epoch in us, for each mechanism and device. Each time is the median of
+    several runs of a graph of epochs.
     """
     import cupy
 
@@ -401,8 +401,8 @@ def expect_report(
     act: Callable[[Device], None],
     within: float,
 ) -> None:
-    """Run some good epochs. Then `act` causes an error. All ranks must report it within a time
-    limit.
+    """Run some good epochs. Then `act` causes an error. All ranks must report the error within a
+    time limit.
     """
     import interlace
 

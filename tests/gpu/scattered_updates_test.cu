@@ -102,12 +102,12 @@ struct update_case {
   std::uint32_t seed;
   producers by = producers::arrays;
 
-  // Sums of floating-point numbers stay below 2^24, so they are exact.
+  // Sums of floating-point numbers stay below 2^24, so these sums are exact.
   std::uint64_t count() const { return how == spread::one_element ? 100'001 : 1'000'001; }
   const sample& drawn() const { return sample_of(elements, count(), how, seed); }
 };
 
-// Downloads to the memory of `table`, so that all cases of a type allocate it only once.
+// Downloads to the memory of `table`, so that all cases of a type allocate this memory only once.
 template <class T, combine Op, class Wanted>
 void same_as_host(const update_case& c, std::vector<T>& table, const Wanted& wanted) {
   using update = indexed_update<T>;

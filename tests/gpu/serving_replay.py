@@ -137,7 +137,7 @@ class Caches:
         self.torch, self.numpy = torch, numpy
         each = CACHE // LAYERS
         self.gpu = [torch.empty(each, dtype=torch.int8, device="cuda") for _ in range(LAYERS)]
-        # vLLM registers its tensors. PyTorch's allocator would round their sizes up.
+        # vLLM registers its tensors. PyTorch's allocator would round up the sizes.
         self.host = [torch.empty(each, dtype=torch.int8) for _ in range(LAYERS)]
         for tensor in self.host:
             code = torch.cuda.cudart().cudaHostRegister(tensor.data_ptr(), tensor.nbytes, 0)

@@ -41,7 +41,8 @@ std::vector<float> floats(std::uint64_t n, std::uint64_t seed) {
   return values;
 }
 
-// Pages are where each array places them. In a second run, all pages are on the last GPU.
+// In the first run, each array places its own pages. In the second run, all pages are on the last
+// GPU.
 template <class Data>
 void compare(std::uint32_t devices, const Data& data, float tolerance) {
   run::unified_request asked;

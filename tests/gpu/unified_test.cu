@@ -53,7 +53,8 @@ TEST_P(unified_test, every_device_reads_and_writes_every_page) {
     node.upload(array, expected);
   }
 
-  // In epoch e, device d handles the pages on device d + e + 1, so its own pages come last.
+  // In epoch e, device d handles the pages on device (d + e + 1) % devices. Each device therefore
+  // handles its own pages after the pages of all other devices.
   const std::uint32_t epochs = 2 * devices;
   node.run([&] {
     for (std::uint32_t e = 0; e < epochs; ++e) {

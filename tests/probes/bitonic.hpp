@@ -88,7 +88,7 @@ struct bitonic_far {
   }
 };
 
-// Sorts the keys. Their number must be a power of two, and at least the size of a tile.
+// Sorts the keys. The number of keys must be a power of two, and at least the size of a tile.
 template <class Node>
 void enqueue_bitonic_sort(Node& node, std::uint32_t device, const local<std::uint32_t>& keys) {
   const std::uint64_t tiles = keys.size / bitonic_tile;

@@ -55,7 +55,7 @@ class Device:
         Device.current = self.before
 
 
-# Maps the first address of each array to the end of the array and its GPU.
+# Maps the first address of each array to the end of the array and the array's GPU.
 ranges: dict[int, tuple[int, int]] = {}
 
 

@@ -29,7 +29,8 @@ def test_the_papers_machine() -> None:
     assert bits(4, "remote write queue", "data") == 24 * 1024 * 8
     assert bits(16, "remote write queue", "data") == 120 * 1024 * 8
     assert bits(4, "remote write queue", "byte enables") == 3 * 64 * 128
-    # The queue has 192 entries of 144 bytes, and bits that Table III does not count.
+    # The queue has 192 entries. Table III states 144 bytes for each entry, and leaves out some bits
+    # of the queue.
     assert bits(4, "remote write queue") > 192 * 144 * 8
     assert bits(4, "remote write queue") < 192 * 150 * 8
     # A tag has 23 bits, because 7 of the 30 bits of an offset are inside a line. An entry also has

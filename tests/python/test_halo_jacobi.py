@@ -190,7 +190,7 @@ def test_what_wide_grids_count_follows_from_narrow_ones(gpus: int) -> None:
     exact = Workload.count(workload, core, case, 4)
     assert workload.count(core, case, 4) == exact
     if gpus > 1:
-        # In each iteration, each GPU sends two rows.
+        # In each of four iterations, each GPU sends two rows of floats of 4 bytes.
         assert exact.wire.useful is not None
         assert exact.wire.useful >= 4 * 2 * gpus * 4 * (workload.columns - 2)
 

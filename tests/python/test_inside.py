@@ -48,7 +48,8 @@ def test_bytes_of_the_pairs_are_those_of_the_table(run: Run, graph: Path, tmp_pa
         for gpu in seen["gpus"]:
             assert gpu["kernel"] + gpu["idle"] <= 1 + 2e-6
     packets = sum(p["packets"] for p in rows[2]["sim"]["inside"]["pairs"])
-    # Each flag comes with another packet, which has the sum over the dangling vertices.
+    # In each iteration, each of four GPUs sends a flag to three GPUs. With each flag, it sends a
+    # second packet, which has the sum over the dangling vertices.
     flags = 2 * 12 * rows[2]["iterations"]
     assert packets == rows[2]["sim"]["remote_transactions"] + flags
     for words in ("Inside inline on 4 GPUs", "payload, ", "mean latency, us", "gpu0 -> gpu1"):

@@ -123,8 +123,8 @@ def check_experiments(document: dict[str, Any], rows: dict[str, dict[str, Any]])
             product *= rows[f"speedup-finepack-{suffix}"]["simulated"]
             product /= rows[f"speedup-inline-{suffix}"]["simulated"]
         assert rows[f"vs-inline-{which}"]["simulated"] == pytest.approx(product ** (1 / len(names)))
-    # The elements are complex numbers of 8 bytes. Each of them has its own packet, with 26 more
-    # bytes.
+    # The elements are complex numbers of 8 bytes. Each element has its own packet, whose other
+    # parts take 26 bytes.
     assert rows["speedup-inline-hit-lane-by-lane"]["simulated"] < plain["hit"]
     assert (
         rows["stores-per-packet-hit-lane-by-lane"]["simulated"]

@@ -112,8 +112,8 @@ def test_large_puts_fill_their_links(name: str) -> None:
     direct = multipath._put(on, on.plan((0, 1), size, PATHS["1"]), size, STREAMS)
     assert direct == pytest.approx(direct_rate(name), rel=0.02)
     two = multipath._put(on, on.plan((0, 1), size, PATHS["2"], 8), size, STREAMS)
-    # The staged path of each message begins one chunk later, so it carries 8 parts while the direct
-    # path carries 9.
+    # The staged path of each message begins one chunk later than the direct path. It therefore
+    # carries 8 parts while the direct path carries 9 parts.
     assert two == pytest.approx((1 + 8 / 9) * direct, rel=0.05)
     assert two < 2 * direct_rate(name)
 

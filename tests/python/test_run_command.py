@@ -428,8 +428,8 @@ def test_what_a_call_site_loses_and_what_to_change() -> None:
     loss = lost(site("cuMemcpyDtoH", waits, size=1 << 20))
     assert loss is not None
     assert "asynchronously" in loss.change
-    # No time counts as lost in three cases: if the link is the limit, if no link is known, and if
-    # the copy stays in the host.
+    # No time is lost in three cases: if the link is the limit, if no link is known, and if the copy
+    # stays in the host.
     assert lost(site("cuMemcpyDtoHAsync", waits._replace(host_s=1e-4))) is None
     assert lost(site("cuMemcpyHtoDAsync", pageable), None) is None
     inside = preload.SiteTally("GPU to GPU", "neither end is the host", 10, 1000, 9.0)

@@ -527,7 +527,7 @@ TEST(reader, does_not_ask_the_carrier_once_it_is_closed) {
 }
 
 // If the caller's function throws an exception, the reader passes the exception on only once,
-// because it belongs to the caller.
+// because the exception belongs to the caller.
 TEST(reader, stops_where_the_caller_throws) {
   const memory_file of(std::string(16 + 200'000, 'x'));
   checkpoint_of a(200'000, {0}, 0, 1);

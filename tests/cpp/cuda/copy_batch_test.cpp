@@ -477,7 +477,7 @@ TEST(copy_batch, nonsense_is_refused_by_a_sentence) {
   EXPECT_NE(refused(cuda::all_gather_copies, two, two, std::uint64_t{1} << 63U), "");
   EXPECT_EQ(refused(cuda::all_gather_copies, {0, 0}, {0, 0}, 0), "");
   // The send buffer is inside the receive buffer, but not at the place to which the all-gather
-  // copies its bytes.
+  // copies the bytes of the send buffer.
   EXPECT_NE(complaint(cuda::all_gather_copies(two, two, 8)).find("overlap"), std::string::npos);
 }
 

@@ -1,6 +1,6 @@
-// A stand-in for libnccl.so.2 that uses host memory in place of the devices' memory. It carries out
-// a group when the group ends. If the calls of the devices do not match, NCCL would hang. The
-// stand-in refuses such a group (result 5, invalid usage).
+// A stand-in for libnccl.so.2 that uses host memory in place of the devices' memory. The stand-in
+// carries out a group when the group ends. If the calls of the devices do not match, NCCL would
+// hang. The stand-in refuses such a group (result 5, invalid usage).
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>

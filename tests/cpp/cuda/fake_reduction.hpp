@@ -40,7 +40,7 @@ std::uint16_t narrowed(float value) {
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   if (std::isnan(value)) return infinite | 1U << (fraction_bits - 1);
   // A number with a larger magnitude has larger bits. If a value lies above the midpoint between
-  // the largest number and the next power of 2, it becomes infinite.
+  // the largest number and the next power of 2, the value becomes infinite.
   const double wanted = std::fabs(static_cast<double>(value));
   std::uint16_t low = 0;
   std::uint16_t high = infinite - 1;

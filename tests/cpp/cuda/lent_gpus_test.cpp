@@ -19,7 +19,8 @@ namespace {
 constexpr std::uint64_t slot = 64;
 constexpr std::uint64_t most_bytes = 6'000 * slot;
 
-// A batch between page-locked memory and a GPU. It is so large that help from other GPUs pays off.
+// A batch between page-locked memory and a GPU. The batch is so large that help from other GPUs
+// pays off.
 struct batch {
   std::vector<std::uint64_t> to, from, sizes;
 

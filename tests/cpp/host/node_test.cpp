@@ -266,7 +266,8 @@ TEST(host_node, what_is_delivered_and_read_is_counted) {
     });
   };
   const auto result = run_epochs(4);
-  // Device 1 reads what device 0 sends; no device reads what device 1 sends.
+  // In each of four epochs, each of two devices sends five elements of 4 bytes. Device 1 reads the
+  // elements of device 0. No device reads the elements of device 1.
   EXPECT_EQ(result.wire.useful, 4.0 * 5 * 4);
   EXPECT_EQ(result.wire.wasted, 4.0 * 5 * 4);
   EXPECT_EQ(result.sent_bytes, (std::vector<double>{40, 40, 40, 40, 0}));

@@ -87,11 +87,12 @@ TEST(launch_work, of_regions_and_reductions) {
   });
   ASSERT_EQ(result.work.size(), 1U);
   const auto& work = result.work[0];
-  // The front and the back are different memory. Both copies of the sum are in one sector.
+  // The kernel loads and stores 256 floats: the loads are in the front, and the stores are in the
+  // back. It also loads and stores the two copies of the sum, which are in one sector of 32 bytes.
   EXPECT_EQ(work.loaded_bytes, 1024U + 32U);
   EXPECT_EQ(work.stored_bytes, 1024U + 32U);
   EXPECT_EQ(work.touched_bytes, 2048U + 32U);
-  EXPECT_EQ(work.operations.fp32, 4 * 64 * 5U);  // a butterfly has five steps
+  EXPECT_EQ(work.operations.fp32, 4 * 64 * 5U);  // 4 * 64 lanes, and five steps of a butterfly
 }
 
 TEST(launch_work, library_calls_say_theirs) {

@@ -59,8 +59,9 @@ TEST(schedule, a_staged_path_pipelines_its_chunks) {
   made.paths = {way(shared, 0, {gpu_end(0), gpu_end(2), gpu_end(1)})};
   cut(made, {{1}, {4}}, dealing::by_share, 1 << 30);
   predict(made, shared, mesh.gpu);
-  // The expected time is that of five chunks, each with a setup and a latency: four chunks on the
-  // first leg, and the last chunk on the second leg.
+  // The expected time is 3 us to launch the copies and the time of five chunks: four chunks on the
+  // first leg, and the last chunk on the second leg. Each chunk also takes a setup of 2 us and a
+  // latency of 1 us.
   const double chunk = 40'960'000 / 4 / 50e9;
   EXPECT_NEAR(made.predicted_s, 3e-6 + 5 * (chunk + 2e-6 + 1e-6), 1e-12);
 }

@@ -1,8 +1,8 @@
 // A program that copies on GPUs, for the tests of the preloaded library. Its command line is
-// `program MODE SEED` or `program module FILE`. There are two builds of it. One is linked to the
-// driver. The other looks up the driver's functions, as the CUDA runtime does. Each process prints
-// a line with the number of its copies and the number of their bytes. The exit code is 0 if every
-// byte is right.
+// `program MODE SEED` or `program module FILE`. The program has two builds. One build is linked to
+// the driver. The other build looks up the driver's functions, as the CUDA runtime does. Each
+// process prints a line with the number of its copies and the number of copied bytes. The exit code
+// is 0 if every byte is right.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -129,8 +129,8 @@ TEST_F(under_griffin, pages_move_in_batches) {
   EXPECT_EQ(found[64], 2.0F);
 }
 
-// Each block reads eight pages several times. No other block reads these pages, and they are larger
-// than an L1.
+// Each block reads eight pages several times. No other block reads these pages. The eight pages are
+// larger than an L1.
 struct sweeps {
   static constexpr std::uint32_t threads = 64;
   static constexpr std::uint32_t block_floats = 8 * page_floats;

@@ -93,8 +93,8 @@ TEST(sim_node, every_mechanism_delivers_everything) {
             ASSERT_EQ(front[i], 2.0F + static_cast<float>(i)) << kernel::mechanism_name(how);
           }
         }
-        // No device reads a delivered element, so all delivered bytes count as wasted. Each byte is
-        // counted once.
+        // No device reads a delivered element, so all delivered bytes are wasted. In three
+        // exchanges, each of n elements of 4 bytes goes to every device except the element's owner.
         const double delivered =
             how == mechanism::infinite_bandwidth ? 0 : 3.0 * 4 * n * (devices - 1);
         EXPECT_EQ(o.result.wire.wasted + o.result.wire.useful, delivered);
@@ -439,7 +439,8 @@ TEST(sim_node, flags_do_not_overtake_stores) {
   m.gpu.fence_ps = 0;
   m.gpu.kernel_launch_ps = 0;
   const auto with = run_fill(m, 2, mechanism::inline_stores, 40'000).result.time_s;
-  const double wire = 80e3 * (128.0 + 16) / 128;  // bytes in one direction
+  // bytes in one direction; each 128 bytes have a header of 16 bytes
+  const double wire = 80e3 * (128.0 + 16) / 128;
   EXPECT_GT(with, wire / 25e9 + 300e-9);
 }
 

@@ -163,8 +163,9 @@ TEST(observation, a_round_trip_on_an_idle_machine_takes_the_sum_of_its_parts) {
   const machine::protocol& p = m.links[0].protocol;
   const double request = sim::read_request_bytes(p) / 25e9 + 300e-9;
   const double reply = sim::read_reply_bytes(p, 32) / 25e9 + 300e-9;
-  // Half of the L2's latency counts four times: on the way to the L2 and on the way back, on both
-  // sides of the link. The memory delivers one sector, through one of its eight channels.
+  // A step takes half of the L2's latency (60 ns) three times: on the way to the link on GPU 0, and
+  // on the way to and from the L2 on GPU 1. The memory takes 100 ns and then delivers one sector,
+  // through one of eight channels that share 200 GB/s.
   const double memory = 3 * 60e-9 + 100e-9 + 32 * 8 / 200e9;
   EXPECT_NEAR(each, request + memory + reply, 0.01 * each);
   ASSERT_EQ(many.pairs.size(), 2U);

@@ -80,8 +80,8 @@ TEST_F(migrating, stores_move_pages_too) {
 }
 
 // A move has fourteen steps. Each step is a message between a GPU and the host, through one switch
-// and the root. A message takes 250 ns. After these steps, the page itself moves, at 64 GB/s. Its
-// 4096 bytes take 64 packets of 64 + 12 bytes, which are 80 bytes in flits.
+// and the root. A message takes 250 ns. After these steps, the page itself moves, at 64 GB/s. The
+// page's 4096 bytes take 64 packets. Each packet has 64 + 12 bytes, which take 80 bytes in flits.
 TEST_F(migrating, the_time_of_a_move) {
   const auto data = n_.allocate_unified<float>(page_floats, page_placement::on(0));
   const double stays = launch(0, {data, true, false}, 1).time_s;

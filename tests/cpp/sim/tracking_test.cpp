@@ -205,8 +205,8 @@ TEST(sim_tracking, an_agent_reads_once_for_all_peers) {
 }
 
 TEST(sim_tracking, long_lived_blocks_publish_in_their_midst) {
-  // The launch has as many blocks as can be resident at the same time. If they did not publish, all
-  // of them would end together.
+  // The launch has as many blocks as can be resident at the same time. If these blocks did not
+  // publish, all of them would end together.
   const settings s{.blocks = 64, .work = 200};
   for (const auto how : tracked) {
     settings late = s;

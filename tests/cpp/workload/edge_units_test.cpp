@@ -56,7 +56,7 @@ void expect_whole(const unit_table& units, const std::vector<std::uint64_t>& off
 }
 
 // Checks that units have as many rows as the limits allow, with one exception. A unit ends at a
-// cache line if it loses at most a quarter of its rows by that.
+// cache line if this makes the unit at most a quarter shorter.
 void expect_full(const unit_table& units, const std::vector<std::uint64_t>& offsets,
                  std::uint64_t first, std::uint64_t last, const unit_limits& limits) {
   for (std::uint64_t u = 0; u < units.count(); ++u) {
@@ -89,7 +89,7 @@ TEST(edge_units, hold_every_row_whatever_their_size) {
   }
 }
 
-// The cut must have the requested number of rounds, unless the units would become too small. Its
+// The cut must have the requested number of rounds, unless the units would become too small. The
 // units must not be smaller than necessary.
 TEST(edge_units, become_smaller_where_a_device_holds_too_many) {
   test::random_numbers random(32);

@@ -178,9 +178,10 @@ TEST(eqwp, of_thin_slabs) {
   }
 }
 
-// Each device sends two planes of three components to each neighbour, twice in each step. Half of
-// the differences of a shear stress reach two planes ahead and one plane back. The other half reach
-// one plane ahead and two planes back.
+// There are two boundaries between devices, and a message in each direction, so there are 4
+// messages. A message has 2 planes of 3 components of 32 floats of 4 bytes. The devices send twice
+// in each of three steps, 6 times. Half of the differences of a shear stress reach two planes ahead
+// and one plane back. The other half reach one plane ahead and two planes back.
 TEST(eqwp, sends_the_halo_and_nothing_else) {
   const medium m(12, 4, 8, 4);
   test::on_each_node(3, 32, [&](auto& node) {

@@ -232,8 +232,8 @@ TEST(hit, sends_to_each_device_what_it_reads) {
   test::on_each_node(4, 32, [&](auto& node) {
     auto work = b.problem().on(node, b.cut(4, kernel::mechanism::bulk_copy));
     const auto wire = node.run([&] { work.enqueue_iteration(false); }).wire;
-    // Each of two stages sends three quarters of six half spectra, followed by three quarters of
-    // three half spectra.
+    // Each of two stages sends nine half spectra: six to planes, and three back. A half spectrum
+    // has 8 * 8 * 5 numbers of 8 bytes. Three quarters of the numbers go to other devices.
     EXPECT_EQ(wire.useful, 2 * 9 * 8 * 8 * 8 * 5 * 3 / 4);
     EXPECT_EQ(wire.wasted, 0);
   });

@@ -194,7 +194,7 @@ TEST(jacobi, a_halo_of_many_devices_keeps_to_the_ranges_that_there_are) {
     expect_right(solve(node, system, r, true), r, system, true);
   }
   // The last part is longer than all other parts together. Each device without this part needs a
-  // different range of it.
+  // different range of the last part.
   std::vector<std::uint64_t> cut;
   for (std::uint64_t d = 0; d < max_devices; ++d) cut.push_back(2 * d);
   cut.push_back(64);

@@ -122,7 +122,8 @@ TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   const picoseconds plain = 2 * (service + latency) + 1;
   EXPECT_EQ(answered_stores(m).run(5), plain);
   m.links[0].protocol.write_answer_bytes = 12;
-  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);  // one byte takes one picosecond
+  // five answers of 12 bytes, at one picosecond for each byte
+  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);
 }
 
 // Close to saturation, successive waits are strongly correlated. Their plain mean would need 10^7

@@ -87,7 +87,8 @@ TEST(sub_core, registers_limit_the_warps_of_a_unit) {
 TEST(sub_core, a_kernel_waits_for_its_code) {
   auto m = unit();
   m.gpu.instruction_ps = 2000;
-  EXPECT_NEAR(clocks<32>(m, {1, 32, 0}, 1000), 700, 2);  // 100 instructions of 2 ns each
+  // 500 ns to compute, 200 ns to fetch 100 instructions
+  EXPECT_NEAR(clocks<32>(m, {1, 32, 0}, 1000), 700, 2);
 }
 
 struct barriers {
@@ -136,7 +137,8 @@ TEST(sub_core, reductions_and_ballots_have_times_of_their_own) {
   const warp_chain<std::uint32_t> reductions{100, 0};
   const warp_chain<std::uint32_t> ballots{0, 100};
   const warp_chain<double> others{100, 0};
-  const double exchanges = 100 * 5 * (20 + 1);  // five exchanges, each followed by an operation
+  // 100 reductions have five exchanges of 20 clocks and five operations of 1 clock each
+  const double exchanges = 100 * 5 * (20 + 1);
   EXPECT_NEAR(clocks_of(reductions), exchanges, 100);
   EXPECT_NEAR(clocks_of(ballots), 100 * 20, 50);
   m.gpu.issue.reduction_latency = 30;
@@ -167,7 +169,8 @@ TEST(sub_core, a_loop_that_carries_a_result_waits_for_its_loads) {
     node on(m, 1, [] {});
     const double time_s = on.run([&] { on.launch(0, shared_sum{unroll}, {1, 32, 256}); }).time_s;
     const double groups = 64.0 / unroll;
-    // The loads of an unrolled group occupy the load/store unit one after another.
+    // A group takes 30 clocks until its first load arrives, 1 clock for each further load, 4 clocks
+    // for each addition, and 10 clocks for the loop.
     EXPECT_NEAR(1e9 * time_s, groups * (30 + unroll - 1 + 4 * unroll + 10), 12 + groups) << unroll;
   }
 }
@@ -229,7 +232,8 @@ TEST(sub_core, loops_have_as_many_loads_in_flight_as_they_are_unrolled) {
   const double at_once = time_of(0);
   EXPECT_GT(at_once, 1000);
   EXPECT_LT(at_once, 3500);
-  EXPECT_GT(time_of(1), 4 * 1000);  // four groups of two loads
+  // four groups of two loads, which take at least the L2's latency of 1000 ns each
+  EXPECT_GT(time_of(1), 4 * 1000);
 }
 
 // Each block loads the same `lines` lines twice. It also has shared memory, which it does not use.

@@ -189,7 +189,7 @@ TEST(finepack_packet, malformed_bytes_are_refused) {
   EXPECT_EQ(with([](auto& b) { ++b[7]; }), start + "First BE is not 0");
   EXPECT_EQ(with([](auto& b) { b[7] = 0x50; }), start + "Last BE is 5, not 1, 3, 7 or 15");
   EXPECT_EQ(with([](auto& b) { b[39] = 1; }), start + "its padding is not 0");
-  // The length of the second store is too large by one. If it is 0, it stands for 1024.
+  // The length of the second store is too large by one. A length of 0 stands for 1024.
   EXPECT_EQ(with([](auto& b) { ++b[29]; }),
             start + "a store says 10 bytes, but 9 are left of the payload");
   EXPECT_EQ(with([](auto& b) { b[29] = 0; }),

@@ -40,8 +40,8 @@ reply_packet random_packet(std::mt19937_64& random, const reply_format& f) {
   return p;
 }
 
-// In Fig. 9, a packet without CoDec has a header and a line. A packet with CoDec has up to ten
-// pieces, each with its ID. It has 64 bytes in total.
+// In Fig. 9, a packet without CoDec has a header and a line. A packet with CoDec has a header and
+// up to ten pieces, each with its ID. A packet with ten pieces has 64 bytes.
 TEST(reply_packet, known_bytes) {
   reply_packet line{false, {0x1234}, bytes(64, 0xab)};
   bytes expected{0x20, 0x00, 0x12, 0x34};
