@@ -13,9 +13,9 @@
 namespace interlace::bench {
 
 struct simulated_transfers {
-  std::vector<plan::plan> plans;  // for each plan, one process sends `messages` messages
-  std::uint32_t messages = 1;
-  std::uint32_t window = 1;  // most messages that can be outstanding
+  std::vector<plan::plan> plans;  // for each process, the plan of the messages that it sends
+  std::uint32_t messages = 1;     // number of messages that each process sends
+  std::uint32_t window = 1;       // most messages that can be outstanding
   // If true, a message is sent once the oldest outstanding message has arrived (a put test). If
   // false, a whole window is sent once the last windows of all processes have arrived (as in the
   // OSU bandwidth tests).

@@ -51,7 +51,7 @@ inline std::vector<checkpoint::segment> segments_of(const segment_list& list) {
 }
 
 // Returns the options of a transfer. `progress` is None, or a function of the number of bytes moved
-// so far. It must outlive the options. The transfer handles signals from time to time.
+// so far. `progress` must outlive the options. The transfer handles signals from time to time.
 inline checkpoint::transfer_options transfer_options_of(std::uint32_t threads, bool checksums,
                                                         const nanobind::object& progress) {
   checkpoint::transfer_options options;

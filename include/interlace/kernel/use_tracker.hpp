@@ -32,8 +32,8 @@ class use_tracker {
     std::uint32_t& stamp = r.stamps[element];
     if (stamp == epoch_ + 1) return;
     stamp = epoch_ + 1;
-    // The element counts as used if it was written in the previous epoch, or set before the first
-    // epoch.
+    // Only elements that were written in the previous epoch, or set before the first epoch, are
+    // counted as used.
     if (front_stamp(element) == epoch_) ++r.used_now;
   }
   void end_epoch() {

@@ -48,7 +48,7 @@ struct instruction {
   trace::scope scope = trace::scope::none;
   std::uint8_t bytes = 0;      // accesses only: bytes of each lane, 1 to max_lane_bytes
   std::uint8_t operation = 0;  // compute only
-  std::uint32_t count = 0;     // the meaning depends on the kind
+  std::uint32_t count = 0;     // compute, shared and shuffle only; `action` says what it counts
   // The instruction whose result this instruction needs, as a number within the warp.
   std::uint32_t depends = no_dependence;
   std::uint64_t lanes = 0;                   // one bit for each lane that takes part in an access
