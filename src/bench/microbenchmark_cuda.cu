@@ -176,7 +176,7 @@ class copy_streams {
   struct copy {
     stream_copy asked;
     int gpu = 0;  // GPU of `asked.from`, or of `asked.to` if `asked.from` is the host
-    int end = 0;  // memory at the opposite end
+    int end = 0;  // GPU that fills and checks the target
     std::uint8_t* source = nullptr;
     std::uint8_t* target = nullptr;
     cudaStream_t stream = nullptr;

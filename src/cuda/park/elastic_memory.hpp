@@ -17,7 +17,8 @@ struct elastic_place {
   std::vector<int> peers;          // other GPUs, which get access if the driver allows it
 };
 
-// The place of memory on this GPU. The GPU's context must be current. Throws device_error.
+// Describes memory on the GPU `gpu`, which `peers` may use. The GPU's context must be current.
+// Throws device_error.
 elastic_place elastic_place_of(const driver_table& driver, int gpu, std::vector<int> peers);
 
 class elastic_memory {

@@ -102,7 +102,7 @@ class traffic_table {
   std::size_t registered_gpus() const;
   template <class Visit>
   void each_other(const places& own, const Visit& visit) const;
-  std::vector<std::optional<std::size_t>> gpus_;  // indices of the GPUs in the memory
+  std::vector<std::optional<std::size_t>> gpus_;  // for each GPU, its index in `memory_`
   bool shared_ = false;
   std::string remark_;
   memory* memory_ = nullptr;
