@@ -492,8 +492,8 @@ constexpr std::array key_list{
     number("gpu.griffin", "newest_weight", {0, 1, true}, OF_MACHINE(gpu.griffin.newest_weight),
            "The weight of the newest period's count in the rates of a page."),
     number("gpu.griffin", "least_accesses", not_negative, OF_MACHINE(gpu.griffin.least_rate),
-           "A page does not move if all GPUs together access the page less often than this in a "
-           "period."),
+           "A page does not move if all GPUs together access the page less than this number of "
+           "times in a period."),
     number("gpu.griffin", "dedicated_factor", {1, 1e9, false},
            OF_MACHINE(gpu.griffin.dedicated_factor),
            "A page is dedicated to a GPU if this GPU's access rate is at least this many times the "

@@ -381,7 +381,8 @@ class Griffin(Table, frozen=True, kw_only=True):
     look_periods: int
     # The weight of the newest period's count in the rates of a page.
     newest_weight: float
-    # A page does not move if all GPUs together access the page less often than this in a period.
+    # A page does not move if all GPUs together access the page less than this number of times in a
+    # period.
     least_accesses: float
     # A page is dedicated to a GPU if this GPU's access rate is at least this many times the rate of
     # every other GPU.
