@@ -96,7 +96,7 @@ void node::add_kernel(std::uint32_t device, kernel_operation k) {
 
 void node::add_kernel_over(const kernel_operation& k, kernel::block_placement how) {
   if (how != kernel::block_placement::contiguous) {
-    throw usage_error("real GPUs take contiguous ranges of blocks; round-robin is simulated");
+    throw usage_error("real GPUs take contiguous ranges of blocks; other placements are simulated");
   }
   for (std::uint32_t d = 0; d < devices(); ++d) {
     const kernel::block_share share = kernel::share_of(k.shape.blocks, devices(), d, how);

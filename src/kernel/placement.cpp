@@ -30,7 +30,9 @@ std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::u
     case page_placement::kind::round_robin:
       return static_cast<std::uint32_t>((before + page) % devices);
     case page_placement::kind::contiguous:
-      return static_cast<std::uint32_t>(page * devices / pages);
+      if (pages < devices) return 0;
+      return static_cast<std::uint32_t>(
+          std::min<std::uint64_t>(page / (pages / devices), devices - 1));
     case page_placement::kind::one_device:
       break;
   }
@@ -40,16 +42,19 @@ std::uint32_t home_of_page(const page_placement& how, std::uint64_t page, std::u
 block_placement parse_block_placement(const std::string& name) {
   if (name == "contiguous") return block_placement::contiguous;
   if (name == "round-robin") return block_placement::round_robin;
-  throw usage_error("unknown placement '" + name + "' of blocks; give contiguous or round-robin");
+  if (name == "filled") return block_placement::filled;
+  throw usage_error("unknown placement '" + name +
+                    "' of blocks; give contiguous, round-robin or filled");
 }
 
 block_share share_of(std::uint64_t blocks, std::uint32_t devices, std::uint32_t device,
-                     block_placement how) {
+                     block_placement how, std::uint64_t units) {
   if (how == block_placement::round_robin) {
     const std::uint64_t mine = blocks > device ? (blocks - device - 1) / devices + 1 : 0;
     return {device, devices, mine};
   }
-  const std::uint64_t share = (blocks + devices - 1) / devices;
+  const std::uint64_t unit = how == block_placement::filled ? units : 1;
+  const std::uint64_t share = (blocks + devices * unit - 1) / (devices * unit) * unit;
   const std::uint64_t first = std::min(blocks, share * device);
   return {first, 1, std::min(blocks, first + share) - first};
 }

@@ -267,6 +267,10 @@ constexpr std::array key_list{
     choice("gpu.l2", "write_policy", "through|back", OF_MACHINE(gpu.l2.write_back),
            "`through`: stores go to the memory at once. `back`: stores stay in the L2 until their "
            "line is evicted."),
+    preset("kept",
+           choice("gpu.l2", "between_kernels", "kept|emptied", OF_MACHINE(gpu.l2.emptied),
+                  "What happens to the lines of the L2 when a kernel starts. `kept`: they stay. "
+                  "`emptied`: the GPU writes dirty lines to the memory and drops all lines.")),
     whole("gpu.l2", "atomics_per_clock_per_bank", counts,
           OF_MACHINE(gpu.atomic_ops_per_clock_per_bank),
           "The number of atomic operations that a bank can do in one clock."),

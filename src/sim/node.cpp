@@ -480,6 +480,10 @@ double node::repeated_iteration_s() const {
   return seconds_of(ends.back().time - ends[ends.size() - 3].time) / 2;
 }
 
+std::uint32_t node::compute_units() const {
+  return parts_->simulated.described().gpu.compute_units;
+}
+
 std::uint64_t node::threads_at_once(std::uint32_t /*device*/) const {
   if (!threads_told_) return 0;
   const machine::gpu& g = parts_->simulated.described().gpu;

@@ -36,6 +36,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch, in_this_process: None) -> None:  # noq
     pytest.importorskip("interlace._core")
     for name in KEPT:
         monkeypatch.setitem(unified.SIZES, name, {"bfs": 2048, "fir": 4096}.get(name, 128))
+    monkeypatch.setattr(given, "GRAPH_SCALE", 14)
     kept = {name: unified.PROGRAMS[name] for name in KEPT}
     monkeypatch.setattr(unified, "PROGRAMS", kept)
 
@@ -59,6 +60,12 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
         assert rows[f"classes-blocks-{blocks}-pages-{pages}"]["published"] == len(KEPT)
         ran = [one for one in document["runs"] if one["config"].get("blocks") == blocks]
         assert {one["workload"] for one in ran if one["config"]["pages"] == pages} == set(KEPT)
+    # Many edges per vertex: most remote loads go to levels of random vertices and miss.
+    other = rows["l1-hit-bfs-other-graph"]
+    assert other["published"] == 0.33
+    assert other["simulated"] < rows["l1-hit-bfs"]["simulated"]
+    for key in ("class-bfs-other-graph", "class-of-run-bfs-other-graph"):
+        assert rows[key]["published"] == FINE
     for key in LEFT_OUT:
         assert rows[key]["published"] is not None
         assert rows[key]["simulated"] is None
@@ -179,7 +186,8 @@ def made_up(runner: Any, program: str, quick: bool) -> dualopt.Found:  # noqa: A
         for part in given.WINDOWS
     ]
     found.runs = dict.fromkeys([*dualopt.cases(program, quick), *windows], one)
-    found.placed = dict.fromkeys(given.PLACEMENTS, one)
+    found.placed = dict.fromkeys(given.PLACEMENTS, dict.fromkeys(dualopt.PLACED_RUNS, one))
+    found.other_graph = dict.fromkeys(dualopt.OTHER_GRAPH_RUNS, one)
     return found
 
 
@@ -200,4 +208,8 @@ def test_all_runs_give_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
         other = str(rows[f"classes-other-{key}"].simulated).split(", ")
         assert rows[f"classes-{key}"].simulated == len(PUBLISHED) - len(other)
         assert set(other) == set(PUBLISHED) - set(dualopt.INSENSITIVE)
+        # Loads that use 1/64 of a line and always hit: every whole run is cache-friendly.
+        assert rows[f"classes-of-run-{key}"].simulated == len(dualopt.FRIENDLY)
+    for key in ("classes-of-run", "classes-of-run-small"):
+        assert rows[key].simulated == len(dualopt.FRIENDLY)
     assert rows["word-accesses"].simulated == 0.5

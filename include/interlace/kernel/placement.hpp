@@ -12,7 +12,10 @@ struct page_placement {
     // pages go to the devices in turn, beginning after the device that got the last page of the
     // previous round-robin array
     round_robin,
-    contiguous,  // each device gets an equal part of each array
+    // Each device gets an equal number of adjacent pages of each array, and the last device also
+    // gets the remaining pages. If an array has fewer pages than there are devices, device 0 gets
+    // all of them. MGPUSim distributes arrays in the same way.
+    contiguous,
     one_device,
   };
   kind how = kind::round_robin;
@@ -36,9 +39,13 @@ enum class block_placement : std::uint8_t {
   // Device d has the blocks [d * n, (d + 1) * n), where n is an equal share, rounded up.
   contiguous,
   round_robin,  // one block after another goes to the devices in turn
+  // Device d has the blocks [d * n, (d + 1) * n), where n is the least multiple of a device's
+  // compute units that covers all blocks. If there are few blocks, the last devices get none.
+  // MGPUSim has placed blocks in this way since April 2022 (distributeWGToGPUs).
+  filled,
 };
 
-// Accepts "contiguous" or "round-robin". Throws usage_error for any other name.
+// Accepts "contiguous", "round-robin" or "filled". Throws usage_error for any other name.
 block_placement parse_block_placement(const std::string& name);
 
 // The blocks of a device: `count` blocks, numbered first, first + stride, and so on.
@@ -47,7 +54,8 @@ struct block_share {
   std::uint64_t stride = 1;
   std::uint64_t count = 0;
 };
+// `units` is the number of compute units of a device. Only `filled` uses it.
 block_share share_of(std::uint64_t blocks, std::uint32_t devices, std::uint32_t device,
-                     block_placement how);
+                     block_placement how, std::uint64_t units = 1);
 
 }  // namespace interlace::kernel

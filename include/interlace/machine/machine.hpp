@@ -43,6 +43,8 @@ struct cache {
   // For the L2 only: the largest rate at which all banks together serve requests of any size. 0
   // means that this rate has no limit.
   double requests_per_s = 0;
+  // For the L2 only: whether a GPU writes back and empties its L2 before each kernel.
+  bool emptied = false;
 };
 
 // A first-level cache for loads of one element for all lanes of a warp. Several compute units share

@@ -57,7 +57,8 @@ def locality_command(
     ] = None,
     blocks: Annotated[
         str, typer.Option("--blocks", metavar="HOW", help="How blocks are spread over GPUs: "
-                          "contiguous or round-robin.")
+                          "contiguous, round-robin, or filled "
+                          "(in multiples of the compute units of a GPU).")
     ] = "contiguous",
     mechanism: Annotated[
         str,

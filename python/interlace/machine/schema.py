@@ -157,6 +157,9 @@ class L2(Table, frozen=True, kw_only=True):
     # `through`: stores go to the memory at once. `back`: stores stay in the L2 until their line is
     # evicted.
     write_policy: Literal["through", "back"]
+    # What happens to the lines of the L2 when a kernel starts. `kept`: they stay. `emptied`: the
+    # GPU writes dirty lines to the memory and drops all lines.
+    between_kernels: Literal["kept", "emptied"] = "kept"
     # The number of atomic operations that a bank can do in one clock.
     atomics_per_clock_per_bank: int
     # The time from the port of a link to the L2 and back. If the key is left out, this time is
@@ -609,6 +612,7 @@ KEYS = (
     Key("gpu.l2", "far_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),
     Key("gpu.l2", "write_policy", "choice", 1, choices=("through", "back",)),
+    Key("gpu.l2", "between_kernels", "choice", 1, need="preset", choices=("kept", "emptied",)),
     Key("gpu.l2", "atomics_per_clock_per_bank", "whole", 1, 1, 1048576),
     Key("gpu.l2", "port_latency_ns", "number", 1000, 0, 1000000000, need="optional",
         above_least=True),

@@ -15,7 +15,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
+from interlace.data.graphs import rmat
 from interlace.machine.compiled import to_core
 from interlace.machine.reading import load_machine
 from interlace.machine.schema import Link, Machine, Switch
@@ -38,8 +40,9 @@ from interlace.reproduce.dualopt_inputs import LARGE, SMALL
 from interlace.reproduce.rows import FigureRow, Run, Value, row
 from interlace.reproduce.runs import Runner
 from interlace.study.cost import NEEDS, parts
-from interlace.study.locality import CACHED, FINE, LOCAL, PUBLISHED
+from interlace.study.locality import CACHED, FINE, LOCAL, PUBLISHED, THRESHOLDS, classify
 from interlace.workloads import unified
+from interlace.workloads.unified import breadth_first
 
 TITLE = "DualOpt (PACT 2022): published figures, and figures simulated on the paper's machine"
 
@@ -58,6 +61,8 @@ PAST = {
     DUALOPT_PAGES: ("pages", OWN),
     DUALOPT_FINEPACK: ("finepack", LARGE_PACKETS),
 }
+PLACED_RUNS = (DIRECT, DUALOPT)  # the treatments that run with other placements
+OTHER_GRAPH_RUNS = (DIRECT, DUALOPT)  # the treatments that run bfs on another graph
 FOUR = 4
 WORDS = 16  # the number of words of 4 bytes in a line
 # Maps the engine's choice to the class of programs for which this choice is right.
@@ -266,8 +271,9 @@ def _window(part: float) -> str:
 
 def steps(quick: bool, node: CudaNode | None) -> int:  # noqa: ARG001 (nothing is measured)
     """Return how many times `reproduce` calls the runner's tick."""
-    each = len(given.WINDOWS) + len(_placements(quick))
-    return sum(len(cases(name, quick)) + each for name in unified.PROGRAMS)
+    each = len(given.WINDOWS) + len(PLACED_RUNS) * len(_placements(quick))
+    other_graph = len(OTHER_GRAPH_RUNS) * ("bfs" in unified.PROGRAMS)
+    return other_graph + sum(len(cases(name, quick)) + each for name in unified.PROGRAMS)
 
 
 def _placements(quick: bool) -> Sequence[tuple[str, str]]:
@@ -311,8 +317,10 @@ class Found:
     def __init__(self, main: int) -> None:
         self.main = main
         self.runs: dict[Case, dict[str, Any]] = {}
-        # The runs at the smaller scale, with other placements of (blocks, pages).
-        self.placed: dict[tuple[str, str], dict[str, Any]] = {}
+        # The runs at the smaller scale with other placements of (blocks, pages), by treatment.
+        self.placed: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+        # The runs of bfs on a graph like the one in MGPUSim's folder, by treatment.
+        self.other_graph: dict[str, dict[str, Any]] = {}
 
     def run(
         self, mechanism: str, machine: str = OWN, gpus: int = FOUR, scale: int | None = None
@@ -373,19 +381,35 @@ def _simulate(
 
 def _place(
     runner: Runner, it: unified.Problem, placements: Sequence[tuple[str, str]]
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """Run DualOpt on four GPUs with other placements of blocks and pages."""
-    case = Case(SMALL, OWN, FOUR, DUALOPT)
+) -> dict[tuple[str, str], dict[str, dict[str, Any]]]:
+    """Run the baseline and DualOpt on four GPUs with other placements of blocks and pages."""
     own = to_core(machines()[OWN], runner.core)
+    wanted = [(place, how) for place in placements for how in PLACED_RUNS]
     work = [
-        partial(unified.simulate, runner.core, own, it, FOUR, DUALOPT, pages=pages, blocks=blocks)
-        for blocks, pages in placements
+        partial(unified.simulate, runner.core, own, it, FOUR, how, pages=pages, blocks=blocks)
+        for (blocks, pages), how in wanted
     ]
-    names = [f"{it.name}, {case}, blocks {blocks}, pages {pages}" for blocks, pages in placements]
-    found = dict(zip(placements, runner.map(work, names), strict=True))
-    for (blocks, pages), result in found.items():
+    names = [
+        f"{it.name}, {Case(SMALL, OWN, FOUR, how)}, blocks {blocks}, pages {pages}"
+        for (blocks, pages), how in wanted
+    ]
+    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {place: {} for place in placements}
+    for (place, how), result in zip(wanted, runner.map(work, names), strict=True):
+        found[place][how] = result
+        blocks, pages = place
+        case = Case(SMALL, OWN, FOUR, how)
         _run_kept(runner, it, case, result, {"blocks": blocks, "pages": pages})
     return found
+
+
+def _other_graph(runner: Runner) -> dict[str, dict[str, Any]]:
+    """Run bfs on four GPUs, on a graph like the one in MGPUSim's folder."""
+    graph = rmat(given.GRAPH_SCALE, given.GRAPH_DEGREE, unified.SEED)
+    targets = np.repeat(np.arange(graph.rows), np.diff(graph.offsets))
+    it = breadth_first.of_edges(graph.rows, np.array([graph.columns, targets]))
+    wanted = {how: Case(SMALL, OWN, FOUR, how) for how in OTHER_GRAPH_RUNS}
+    found = _simulate(runner, it, dict.fromkeys(wanted.values(), machines()[OWN]))
+    return {how: found[case] for how, case in wanted.items()}
 
 
 def _windows(direct: dict[str, Any]) -> dict[Case, Machine]:
@@ -411,6 +435,8 @@ def _run(runner: Runner, program: str, quick: bool) -> Found:
         if scale == SMALL:
             found.runs |= _simulate(runner, it, _windows(found.run(DIRECT, scale=SMALL)))
             found.placed = _place(runner, it, _placements(quick))
+    if program == "bfs":
+        found.other_graph = _other_graph(runner)
     return found
 
 
@@ -425,7 +451,9 @@ def reproduce(runner: Runner, node: CudaNode | None, quick: bool) -> list[Figure
         *_fig_6(found),
         *_table_1(),
         *_table_2(found),
+        *_classes_of_runs(found),
         *_classes_by_place(found),
+        *_bfs_on_another_graph(found),
         *_fig_10(found),
         *_fig_12(found),
         *_fig_13(found),
@@ -639,26 +667,79 @@ def _in_force(run: dict[str, Any]) -> str:
 
 
 PLACES = (
-    "an experiment: the paper does not say which GPU runs a block and which GPU holds a page; our "
-    "figures use contiguous ranges of blocks, and the placement of pages that each array asks for"
+    "an experiment: the paper takes MGPUSim's placement, and our figures place blocks and pages as "
+    "MGPUSim 2.0.1 does"
 )
+GRAPH = (
+    "an experiment: the paper does not name its graph; this R-MAT graph has about as many vertices "
+    "and edges as Slashdot0902, which is in the folder of MGPUSim's program"
+)
+
+
+def _class_of_run(run: dict[str, Any]) -> str:
+    """Return the class that follows from the counts of the whole run, not from a window."""
+    loads = run["loads"]
+    remote = loads["remote_loads"] + loads["remote_stores"]
+    share = _part(remote, remote + loads["local_loads"] + loads["local_stores"])
+    return classify(share, _used(run), _hit_rate(run), THRESHOLDS)
+
+
+def _class_rows(key: str, text: str, ours: dict[str, str], note: str = "") -> list[FigureRow]:
+    """Return the number of programs with the published class, and the names of the others."""
+    other = [name for name, kind in ours.items() if kind != PUBLISHED[name]]
+    return [
+        row(f"classes-{key}", "Table 2", f"{text} the published class", len(ours),
+            simulated=len(ours) - len(other), note=note),
+        row(f"classes-other-{key}", "Table 2", f"{text} another class",
+            simulated=", ".join(other) or "none", note=note),
+    ]  # fmt: skip
 
 
 def _classes_by_place(found: Programs) -> list[FigureRow]:
     """Table 2 with other placements of blocks and pages."""
     rows = []
-    for blocks, pages in next(iter(found.values())).placed:
-        ours = {name: _in_force(f.placed[blocks, pages]) for name, f in found.items()}
-        other = [name for name, kind in ours.items() if kind != PUBLISHED[name]]
-        key = f"blocks-{blocks}-pages-{pages}"
-        text = f"blocks {blocks}, pages {pages}, MGPUSim's parameters: programs with"
-        rows += [
-            row(f"classes-{key}", "Table 2", f"{text} the published class", len(found),
-                simulated=len(found) - len(other), note=PLACES),
-            row(f"classes-other-{key}", "Table 2", f"{text} another class",
-                simulated=", ".join(other) or "none", note=PLACES),
-        ]  # fmt: skip
+    for place in next(iter(found.values())).placed:
+        blocks, pages = place
+        runs = {name: f.placed[place] for name, f in found.items()}
+        where = f"blocks {blocks}, pages {pages}, MGPUSim's parameters"
+        rows += _class_rows(
+            f"blocks-{blocks}-pages-{pages}", f"{where}: programs with",
+            {name: _in_force(one[DUALOPT]) for name, one in runs.items()}, PLACES,
+        )  # fmt: skip
+        rows += _class_rows(
+            f"of-run-blocks-{blocks}-pages-{pages}", f"{where}: programs whose whole run has",
+            {name: _class_of_run(one[DIRECT]) for name, one in runs.items()}, PLACES,
+        )  # fmt: skip
     return rows
+
+
+def _classes_of_runs(found: Programs) -> list[FigureRow]:
+    """Table 2 by the counts of whole runs. Fig. 12 compares the engine with this model."""
+    rows = []
+    scales = {"of-run": next(iter(found.values())).main, "of-run-small": SMALL}
+    for key, scale in scales.items():
+        text = "MGPUSim's parameters, programs" if key.endswith("small") else "programs"
+        ours = {name: _class_of_run(f.run(DIRECT, scale=scale)) for name, f in found.items()}
+        rows += _class_rows(key, f"{text} whose whole run has", ours)
+    return rows
+
+
+def _bfs_on_another_graph(found: Programs) -> list[FigureRow]:
+    """Fig. 6 and Table 2 for bfs on a graph like the one in MGPUSim's folder."""
+    if "bfs" not in found:
+        return []
+    runs = found["bfs"].other_graph
+    return [
+        row("l1-hit-bfs-other-graph", "Fig. 6",
+            "bfs, graph like Slashdot0902: remote loads that hit in the L1 cache", 0.33,
+            simulated=_hit_rate(runs[DIRECT]), note=GRAPH),
+        row("class-bfs-other-graph", "Table 2",
+            "bfs, graph like Slashdot0902: class that the engine gives it", PUBLISHED["bfs"],
+            simulated=_in_force(runs[DUALOPT]), note=GRAPH),
+        row("class-of-run-bfs-other-graph", "Table 2",
+            "bfs, graph like Slashdot0902: class that the whole run without DualOpt has",
+            PUBLISHED["bfs"], simulated=_class_of_run(runs[DIRECT]), note=GRAPH),
+    ]  # fmt: skip
 
 
 def _table_2(found: Programs) -> list[FigureRow]:

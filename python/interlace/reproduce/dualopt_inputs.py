@@ -28,10 +28,15 @@ alone. We wrote the choices down before the first run, and they do not change.
   paper's figures with the larger set, which has four times MGPUSim's parameters. The smaller set
   has MGPUSim's own parameters, and its keys end in `-small`. Fig. 2, Fig. 10, granularities and
   timeouts need no decision and use the smaller set.
-- The paper does not say how the blocks of a program are spread over the GPUs. The figures use
-  contiguous ranges of blocks, and put pages where each array asks for them (`own`), as MGPUSim
-  does. An experiment repeats the smaller set with all other placements that `interlace locality`
-  knows (`PLACEMENTS`).
+- The paper's baseline "adopts runtime of MGPUSIM to distribute data" (section 6.1), and its
+  MGPUSim is version 2.0.1. The source of this version places blocks and pages, and the figures do
+  the same: each GPU has a contiguous range of blocks, and each array its own placement of pages
+  (`own`). An experiment repeats the smaller set with all other placements that `interlace locality`
+  knows (`PLACEMENTS`). MGPUSim has placed blocks by `filled` since April 2022.
+- The paper does not name the graph of `bfs`. Its source is "the vertex with maximum outgoing edge".
+  MGPUSim generates a graph with three edges per vertex, or reads a graph from a file. The folder of
+  its program has the file Slashdot0902.txt: 82,168 vertices and 948,464 edges. The figures use the
+  generated graph. An experiment runs an R-MAT graph of about the same size as the file's graph.
 
 `quick` runs only the smaller set, on fewer machines, with the first two of `PLACEMENTS`.
 """
@@ -59,6 +64,7 @@ WINDOW_ACCESSES = 2000  # the number of remote accesses in a window
 PLACEMENTS = (  # (placement of blocks, placement of pages)
     ("round-robin", "own"),
     ("contiguous", "round-robin"),
+    ("filled", "own"),
     ("round-robin", "round-robin"),
     ("round-robin", "contiguous"),
     ("round-robin", "gpu0"),
@@ -66,6 +72,8 @@ PLACEMENTS = (  # (placement of blocks, placement of pages)
     ("contiguous", "gpu0"),
 )
 QUICK_PLACEMENTS = PLACEMENTS[:2]
+# a graph of about the size of Slashdot0902: 65,536 vertices and 917,504 edges
+GRAPH_SCALE, GRAPH_DEGREE = 16, 14
 SMALL, LARGE = 1, 4  # the factors on MGPUSim's sizes in the smaller and in the larger set
 # A cache of this size never evicts a remote line, so it shows what an ideal buffer could merge (the
 # paper's question Q5).

@@ -154,7 +154,8 @@ void gpu::start_kernel(grid shape, const recorder::settings& record, const block
   share_blocks();
   // A compute unit starts its first block once it has the code, and the next blocks at intervals of
   // block_launch_ps.
-  const picoseconds begin = queue_.now() + record.code.instructions * config_.instruction_ps;
+  const picoseconds ready = config_.l2.emptied ? memory_.flush(queue_.now()) : queue_.now();
+  const picoseconds begin = ready + record.code.instructions * config_.instruction_ps;
   for (std::uint64_t k = 0; k < fit; ++k) {
     for (std::uint32_t u = 0; u < units_.size(); ++u) {
       if (!claim_block(units_[u])) continue;

@@ -13,7 +13,7 @@
 namespace interlace::workload {
 
 struct bitonic_kernel {
-  static constexpr std::uint32_t threads = 256;
+  static constexpr std::uint32_t threads = 64;
 
   unified<std::uint32_t> keys;
   std::uint32_t stage = 0;

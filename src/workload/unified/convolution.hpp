@@ -98,8 +98,10 @@ class convolution {
     }
     const auto own = kernel::page_placement::contiguous();
     kernel_.image = put_unified(node, data.image, placement.of(own));
+    // MGPUSim's program of 2021 distributes the image twice and the output never. The pages of the
+    // output therefore go to the devices in turn.
     kernel_.output = node.template allocate_unified<std::int32_t>(
-        std::uint64_t{data.width} * data.height, placement.of(own));
+        std::uint64_t{data.width} * data.height, placement.of({}));
     kernel_.mask = put_unified(node, data.mask, placement.of({}));
     kernel_.width = data.width;
     kernel_.height = data.height;

@@ -129,6 +129,30 @@ TEST(treated_loads, the_rdma_cache_is_empty_after_a_kernel) {
   EXPECT_EQ(c.requests, 128U);
 }
 
+// A kernel finds the lines of the previous kernel in the L2 of the other GPU, unless the machine
+// empties its L2s.
+TEST(treated_loads, an_l2_may_be_emptied_between_kernels) {
+  const auto hits = [](bool emptied) {
+    machine::machine m = test::r9nano();
+    m.gpu.l2.emptied = emptied;
+    node n(m, 2, [] {});
+    n.treat_loads(kernel::parse_remote_loads("direct"));
+    const strided k{n.allocate_unified<float>(2000, page_placement::on(1)), 16, 1};
+    const auto launches = [&] {
+      for (std::uint32_t round = 0; round < 2; ++round) {
+        n.launch(0, k, {1, 64, 0});
+        n.launch(1, strided{}, {0, 64, 0});
+        n.exchange();
+      }
+    };
+    const auto c = n.run(launches).loads;
+    EXPECT_EQ(c.l2_loads, 128U);
+    return c.l2_hits;
+  };
+  EXPECT_EQ(hits(false), 64U);
+  EXPECT_EQ(hits(true), 0U);
+}
+
 TEST(treated_loads, the_engine_decides) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.monitored = 500;

@@ -6,6 +6,7 @@ The vertex with the most edges has level 0. A vertex without a path from this ve
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from interlace.workloads.unified.program import Problem, wide
 
@@ -14,12 +15,18 @@ PLACE = 9  # the program's place in tables
 EXTENT = 32768  # the number of vertices
 
 
+DEGREE = 3  # the number of edges of a vertex, as in MGPUSim
+
+
 def make(extent: int, generator: np.random.Generator) -> Problem:
+    return of_edges(extent, generator.integers(0, extent, (2, DEGREE * extent)))
+
+
+def of_edges(vertices: int, ends: npt.NDArray[np.integer]) -> Problem:
+    """Return the search of a graph whose edges go from the vertices ends[0] to ends[1]."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
-    vertices, degree = extent, 3
-    ends = generator.integers(0, vertices, (2, degree * vertices))
     ends = ends[:, np.argsort(ends[0], kind="stable")]
     counts = np.bincount(ends[0], minlength=vertices)
     offsets = np.zeros(vertices + 1, np.uint32)

@@ -8,12 +8,12 @@ from interlace.workloads.unified.program import Problem, wide
 
 NAME = "sc"
 PLACE = 13  # the program's place in tables
-EXTENT = 512  # the number of rows and the number of columns, with the border that the mask needs
+EXTENT = 512  # the number of rows and the number of columns of the result
 
 
 def make(extent: int, generator: np.random.Generator) -> Problem:
     side = 3
-    width = extent - side + 1
+    width = extent
     image = generator.integers(0, 256, (width + side - 1, width + side - 1))
     mask = generator.integers(0, 16, (side, side))  # in units of 1/16
     sums = np.zeros((width, width), np.int64)
