@@ -1,12 +1,13 @@
-// Partitioned arrays for kernels of your own, the part for the host.
-// interlace/partition_device.cuh has the class `partitioned_array`, which programs use.
+// The host's functions of partitioned arrays for kernels of your own. Programs use the class
+// `partitioned_array` of interlace/partition_device.cuh.
 //
 // Each element of a partitioned array is owned by one device of a group. Kernels of all devices
 // update elements: they add to an element, take the minimum, and so on. Each update is combined
 // with its element exactly once, at the latest by the exchange that ends the epoch.
 //
 // Memory: each device holds its part, and with `packed` also the queues for the packets of the
-// other devices. A device takes twice the size of the larger of the two.
+// other devices. A device takes two buffers. All buffers have the same size, which suffices for the
+// largest part and for the largest queues.
 //
 // Calls, graphs, deadlines and errors are as with regions (interlace/region.hpp): an epoch of a
 // device is begin, the kernels that update, and exchange, all on one stream.

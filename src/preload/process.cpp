@@ -21,7 +21,8 @@ void in_child() {
   take_over_after_fork(true);
 }
 
-// In a process that does not copy on GPUs, the library does nothing else.
+// Runs when the process starts. If the process does not copy on GPUs, the library does nothing
+// after this function.
 __attribute__((constructor)) void begin() {
   counters_open(process_settings().counters.c_str());
   watching = !call_sites().empty() || !seen_calls().empty();

@@ -131,7 +131,7 @@ class group_state {
   mutable std::mutex looking_;
   mutable std::string failure_;  // the first failure
   mutable std::mutex messages_;
-  // These two members are declared last, because their threads use the other members.
+  // `processes_` and `shown_` are declared last, because their threads use the members above.
   std::unique_ptr<peer_processes> processes_;
   std::unique_ptr<shown_activity> shown_;
 };
