@@ -207,8 +207,9 @@ def steps(page: Path, shell: Shell) -> Iterator[tuple[Command, list[str]]]:
 
 
 def updated(shown: list[str], printed: list[str]) -> list[str]:
-    """Return the output in the form of the page. Around each `...`, it has as many lines as
-    before.
+    """Return the printed output, cut as on the page: the lines that `...` stands for are left out.
+
+    Before and after each `...`, the result has as many lines as the page had.
     """
     if LEFT_OUT not in shown:
         return printed

@@ -99,7 +99,7 @@ def require_memory(needed: int, what: str, noun: str) -> None:
     have = memory_bytes()
     if needed > have:
         raise UserError(
-            f"{what} needs about {needed / 1e9:.1f} GB of memory and this process has "
+            f"{what} needs about {needed / 1e9:.1f} GB of memory, but this process has "
             f"{have / 1e9:.1f} GB; take a smaller {noun}."
         )
 

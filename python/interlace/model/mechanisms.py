@@ -120,7 +120,7 @@ def left_out_words() -> str:
 
 
 class Config(NamedTuple):
-    """The configuration of a mechanism. None means that the mechanism has no such parameter."""
+    """The configuration of a mechanism. A field is None if the mechanism lacks this parameter."""
 
     ranges: int | None = None
     chunk_bytes: int | None = None

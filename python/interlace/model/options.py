@@ -24,7 +24,7 @@ _UNITS = {"K": KIB, "M": MIB, "G": GIB}
 
 
 def whole(option: str, text: str | None, least: int | None = None) -> int | None:
-    """Return the whole number of an option, or None if the option was not given."""
+    """Return the value of an option as a whole number, or None if the option was not given."""
     if text is None:
         return None
     try:
@@ -37,7 +37,7 @@ def whole(option: str, text: str | None, least: int | None = None) -> int | None
 
 
 def number(option: str, text: str | None) -> float | None:
-    """Return the number of an option, or None if the option was not given."""
+    """Return the value of an option as a number, or None if the option was not given."""
     try:
         return None if text is None else float(text)
     except ValueError:

@@ -49,7 +49,9 @@ class Stores(msgspec.Struct, frozen=True):
 
     stores: int  # stores to other devices; `inline` sends each of them as one packet
     bytes: int
-    sizes: list[int]  # the numbers of stores of 1, of 2 to 3, of 4 to 7, ... and of 128 bytes
+    sizes: list[
+        int
+    ]  # entry k is the number of stores of at least 2^k bytes and fewer than 2^(k + 1)
     packets: int
     wire_bytes: int
     overwritten_bytes: int  # bytes that a later store overwrote before they were sent

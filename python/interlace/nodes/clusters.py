@@ -25,9 +25,7 @@ from interlace.workloads import Workload
 CONNECT_S = 10
 POLL_S = 0.02
 LOOK_S = 5.0  # seconds between two checks for silent workers
-SILENT_S = (
-    60.0  # a worker that sends nothing for so long is reported; live workers send every few seconds
-)
+SILENT_S = 60.0  # a worker that sends nothing for this time is reported; live workers send often
 
 
 def core_build() -> str:

@@ -73,7 +73,7 @@ class Node:
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and notes about all that cannot.
+        """Return the default mechanisms that can run here, and why libraries cannot.
 
         `defaults` are the workload's default mechanisms. Libraries of other vendors are added only
         if the workload has the usual defaults.

@@ -914,7 +914,7 @@ def _fig_14(found: Programs) -> list[FigureRow]:
             "bytes that loads bring from other GPUs' memory: baseline over DualOpt, x",
             simulated=_mean(found, _smaller_replies),
             note=(
-                "the published 4.4 may count more than the bytes of loads, but not all bytes: "
+                "the published 4.4 may include more than the bytes of loads, but not all bytes: "
                 "DualOpt sends a flit for each request like the baseline, and leaves stores "
                 "unchanged"
             )),
@@ -1058,7 +1058,7 @@ def _past_the_paper(found: Programs) -> list[FigureRow]:
 
 
 def _sensitivity(found: Programs) -> list[FigureRow]:
-    """Section 6.2: other pieces, timeouts and machines."""
+    """Section 6.2: pieces of other sizes, other timeouts and other machines."""
 
     def bytes_of(f: Found, machine: str) -> float:
         return float(f.run(COALESCED, machine, scale=SMALL)["link_bytes"])

@@ -596,10 +596,10 @@ _SMALL_INPUTS = (
     "all GPUs at once"
 )
 _SMALL_PARTS = (
-    "even transfers that take no time give less (row opportunity-16). The inputs are as large as "
-    "can be simulated, but a sixteenth of an input takes hardly longer than a launch and an "
-    "exchange, above all in X-ray CT. With four times the rows, the lesser of this bound and the "
-    "bound of the links is 10.0 (bench/results/proact-sizes-16.json)"
+    "even if transfers take no time, the speedup is less (row opportunity-16). The inputs are as "
+    "large as can be simulated, but a sixteenth of an input takes hardly longer than a launch and "
+    "an exchange, above all in X-ray CT. With four times the rows, the lesser of this bound and "
+    "the bound of the links is 10.0 (bench/results/proact-sizes-16.json)"
 )
 _HALF_SENDING = (
     "X-ray CT and PageRank capture half: their GPUs send for about as long as they compute, and "
@@ -616,7 +616,7 @@ _COPYING_KERNELS = (
 )
 _TRACKING = (
     "here a block writes adjacent rows, so it adds to only one or two counters. The paper's "
-    "programs are not public; its largest overhead is PageRank's"
+    "programs are not public; among them, PageRank has the largest overhead"
 )
 # Maps a row's key to the reason why our figure differs from the published one by more than 15 %.
 REASONS: Mapping[str, str] = {

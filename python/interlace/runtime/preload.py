@@ -210,7 +210,7 @@ class Counted(NamedTuple):
     loaded: int
     saw_driver: int
     claimed: int
-    taken_over: list[str]  # the names of the outcomes in `tallies`
+    taken_over: list[str]  # those names of outcomes that mean that Interlace took over the copy
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
     lost_sites: int = 0  # the number of call sites that found no room in the file
@@ -249,7 +249,7 @@ def make_counters(file: Path, *, sites: int = 0, calls: int = 0) -> None:
 
 
 class _Names(NamedTuple):
-    """The names for the numbers in the file."""
+    """The names of directions, outcomes, memories and functions. The file has their indices."""
 
     directions: list[str]
     taken_over: list[str]

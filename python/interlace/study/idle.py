@@ -11,7 +11,7 @@ IDLE_SHARE = 0.2  # the warning is for a GPU that waits for more than this fract
 
 
 def warnings(rows: Sequence[StudyRow]) -> list[str]:
-    """Return a warning for each number of GPUs with which one GPU waits long for the other GPUs."""
+    """Return a warning for each number of GPUs if one of the GPUs waits long for other GPUs."""
     worst: dict[int, tuple[float, int, StudyRow]] = {}
     for row in rows:
         inside = row.inside

@@ -171,7 +171,7 @@ class Overlap:
             row.tracking = found.time_s / alone.time_s - 1
 
     def gain(self, balance: Balance, mechanism: str, config: Config) -> float:
-        """Measure bulk-copy and then a configuration. Return the speedup of the configuration."""
+        """Measure bulk-copy and then a configuration. Return its speedup over bulk-copy."""
         copied = self._run(balance.peers, BASELINE, Config(), balance.rounds)
         return copied.time_s / self._run(balance.peers, mechanism, config, balance.rounds).time_s
 

@@ -144,7 +144,7 @@ class _Gpu:
 
 
 def _scattered(chance: np.random.Generator, end: int, size: int, count: int) -> Any:
-    """Return the addresses of `count` blocks at random places in the memory at `end`."""
+    """Return addresses of `count` blocks at random places in memory. The memory begins at `end`."""
     return end + size * chance.permutation(SPREAD * MOST_BYTES // size)[:count]
 
 

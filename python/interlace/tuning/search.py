@@ -210,7 +210,8 @@ def tune_in_rounds(
 ) -> Search:
     """Search like `tune`, but measure a whole round in each call.
 
-    `measure` returns, for each candidate of the round, either its seconds or a reason.
+    For each candidate of the round, `measure` returns either the seconds of the candidate's runs or
+    the reason why the candidate cannot run.
     """
 
     def call(given: Any) -> Sequence[Sequence[float] | str]:

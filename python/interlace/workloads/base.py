@@ -152,7 +152,7 @@ class Workload(ABC):
 
     @property
     def subscribers(self) -> str:
-        """Return which GPUs receive a value, for `parameters`."""
+        """Return text that says which GPUs receive a value. `parameters` uses this text."""
         return "readers" if self.subscribe == "needed" else "everybody"
 
     @abstractmethod

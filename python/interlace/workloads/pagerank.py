@@ -102,7 +102,7 @@ class Pagerank(GraphWorkload):
         if not self.has_updates:
             return MAX_RELATIVE_ERROR
         # Pushed ranks are added one by one. The roundings of m additions add up to about sqrt(m)
-        # roundings. Twice this number bounds the largest sum of very many sums. All iterations
-        # together add up to 7 times the error of one iteration.
+        # roundings. Twice this number of roundings is above the largest error of very many ranks.
+        # The errors of all iterations together are 7 times the error of one iteration.
         most = int((self.graph.offsets[1:] - self.graph.offsets[:-1]).max(initial=1))
         return max(MAX_RELATIVE_ERROR, 14 * FLOAT32_ROUNDING * math.sqrt(most))
