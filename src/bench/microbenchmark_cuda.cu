@@ -270,13 +270,12 @@ class copy_streams {
 
 }  // namespace
 
-kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
-                            std::uint64_t elements, std::uint32_t together,
-                            const kernel_repeats& how) {
+kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t element_bytes,
+                            const workload::store_request& asked, const kernel_repeats& how) {
   const workload::repetition repeated = checked(how);
   cuda::node node(first_gpus(gpus));
-  const runs found = stores_of(node, element_bytes, {senders, elements, together}, repeated);
-  return per_epoch(found, how.epochs, elements * element_bytes * senders * (gpus - 1));
+  const runs found = stores_of(node, element_bytes, asked, repeated);
+  return per_epoch(found, how.epochs, asked.stored() * element_bytes * asked.senders * (gpus - 1));
 }
 
 kernel_times exchanges_on_cuda(std::uint32_t sums, const kernel_repeats& how) {
@@ -309,19 +308,19 @@ kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
 }
 
 std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_bytes,
-                                                      std::uint64_t elements,
-                                                      std::uint32_t together,
+                                                      const workload::store_request& asked,
                                                       const kernel_repeats& how) {
+  if (asked.senders != 1) throw usage_error("the bytes on the wire are those of one sender");
   const workload::repetition once{checked(how).epochs, 1};
   cuda::node node(first_gpus(2));
   const int gpu = node.ordinal(0);
   if (!cuda::read_nvlink_counters(gpu)) return std::nullopt;
   // The factor 2 stands for the warm-up run, because the counters also count this run.
-  const std::uint64_t payload = 2 * elements * element_bytes * how.epochs;
+  const std::uint64_t payload = 2 * asked.stored() * element_bytes * how.epochs;
   std::vector<double> found;
   cuda::nvlink_bytes before = settled_counters(gpu, 0);
   for (std::uint32_t k = 0; k < how.repeats; ++k) {
-    stores_of(node, element_bytes, {1, elements, together}, once);
+    stores_of(node, element_bytes, asked, once);
     // One percent is subtracted because the counters are in KiB and rounded.
     const std::uint64_t least = before.data_sent + payload - payload / 100;
     const cuda::nvlink_bytes after = settled_counters(gpu, least);

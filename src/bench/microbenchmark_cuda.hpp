@@ -5,6 +5,8 @@
 #include <optional>
 #include <vector>
 
+#include "workload/benchmark/store_request.hpp"
+
 namespace interlace::bench {
 
 // All functions below throw usage_error if a request is invalid or needs more GPUs than there are.
@@ -26,9 +28,8 @@ struct kernel_times {
 };
 
 // Does the same as stores_on_sim, but with elements of 4 or 16 bytes.
-kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
-                            std::uint64_t elements, std::uint32_t together,
-                            const kernel_repeats& how);
+kernel_times stores_on_cuda(std::uint32_t gpus, std::uint32_t element_bytes,
+                            const workload::store_request& asked, const kernel_repeats& how);
 // Measures epochs of one GPU. An epoch has a kernel of one block, and an exchange that also
 // combines `sums` sums.
 kernel_times exchanges_on_cuda(std::uint32_t sums, const kernel_repeats& how);
@@ -42,10 +43,9 @@ kernel_times loads_on_cuda(std::uint32_t element_bytes, std::uint64_t elements,
 // The overhead of stores on the wire. For each repeat, this is the number of bytes that the driver
 // counts on the first GPU's links, divided by the number of bytes that this GPU stores to the
 // second GPU. There is no value if the driver has no such counter. No other process may use the
-// GPU.
+// GPU. `asked` must have one sender.
 std::optional<std::vector<double>> store_wire_on_cuda(std::uint32_t element_bytes,
-                                                      std::uint64_t elements,
-                                                      std::uint32_t together,
+                                                      const workload::store_request& asked,
                                                       const kernel_repeats& how);
 
 struct stream_copy {

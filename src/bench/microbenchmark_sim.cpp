@@ -27,12 +27,9 @@ constexpr std::uint64_t page_bytes = 4096;  // page size of unified memory on th
 }  // namespace
 
 timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
-                          std::uint32_t senders, std::uint32_t element_bytes,
-                          std::uint64_t elements, std::uint32_t together,
+                          std::uint32_t element_bytes, const workload::store_request& asked,
                           const std::function<void()>& check_interrupt) {
   sim::node node(described, gpus, check_interrupt);
-  const workload::store_request asked{
-      .senders = senders, .elements = elements, .together = together};
   switch (element_bytes) {
     case 4:
       return timed(workload::run_stores<workload::words_element<1>>(node, asked));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "interlace/machine/machine.hpp"
+#include "workload/benchmark/store_request.hpp"
 
 namespace interlace::bench {
 
@@ -17,13 +18,10 @@ struct timed_bytes {
   std::uint64_t packets = 0;  // number of packets of stores
 };
 
-// Each of the first `senders` of `gpus` GPUs stores `elements` elements of 4, 8 or 16 bytes to all
-// other GPUs. The lanes of a group of `together` lanes store to adjacent places, and each group
-// stores to a place of its own. If `together` is 0, all lanes store to adjacent places. The number
-// of elements must be a power of two.
+// The senders among `gpus` GPUs store elements of 4, 8 or 16 bytes to all other GPUs. The lanes of
+// a group store to adjacent places, and each group stores to a place of its own.
 timed_bytes stores_on_sim(const machine::machine& described, std::uint32_t gpus,
-                          std::uint32_t senders, std::uint32_t element_bytes,
-                          std::uint64_t elements, std::uint32_t together,
+                          std::uint32_t element_bytes, const workload::store_request& asked,
                           const std::function<void()>& check_interrupt);
 // Blocks of 512 threads on the first GPU copy `bytes` bytes to the second GPU. Each lane copies 16
 // bytes at a time. If `bytes` is above 4 MiB, it must be a multiple of 4 MiB, because in this case

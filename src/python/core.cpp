@@ -56,10 +56,16 @@ using timed_packets = std::tuple<double, std::uint64_t, std::uint64_t, std::uint
 
 timed_packets simulate_stores(const machine::machine& described, std::uint32_t gpus,
                               std::uint32_t senders, std::uint32_t element_bytes,
-                              std::uint64_t elements, std::uint32_t together) {
+                              std::uint64_t elements, std::uint32_t together, std::uint32_t lanes,
+                              std::uint32_t shift) {
   const nb::gil_scoped_release release;
-  const bench::timed_bytes t = bench::stores_on_sim(described, gpus, senders, element_bytes,
-                                                    elements, together, check_signals);
+  const bench::timed_bytes t = bench::stores_on_sim(described, gpus, element_bytes,
+                                                    {.senders = senders,
+                                                     .elements = elements,
+                                                     .together = together,
+                                                     .lanes = lanes,
+                                                     .shift = shift},
+                                                    check_signals);
   return {t.time_s, t.payload, t.wire, t.packets};
 }
 
@@ -112,8 +118,11 @@ NB_MODULE(_core, module) {
   module.def(
       "simulate_stores", &interlace::python::simulate_stores, nb::arg("machine"), nb::arg("gpus"),
       nb::arg("senders"), nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"),
+      nb::arg("lanes"), nb::arg("shift"),
       "Simulates kernels that store to all other GPUs, `together` adjacent lanes at a time (0: "
-      "all lanes). Returns the seconds, the payload, and the bytes with protocol.");
+      "all lanes). The first `lanes` of these lanes store (0: all), and all places are moved by "
+      "`shift` elements. Returns the seconds, the payload, the bytes with protocol, and the number "
+      "of packets.");
   module.def(
       "simulate_copy_kernel", &interlace::python::simulate_copy_kernel, nb::arg("machine"),
       nb::arg("bytes"), nb::arg("blocks"),

@@ -25,11 +25,16 @@ using timed = std::pair<std::vector<double>, std::uint64_t>;
 timed of(bench::kernel_times t) { return {std::move(t.time_s), t.payload}; }
 
 timed measure_stores(std::uint32_t gpus, std::uint32_t senders, std::uint32_t element_bytes,
-                     std::uint64_t elements, std::uint32_t together, std::uint32_t epochs,
-                     std::uint32_t repeats) {
+                     std::uint64_t elements, std::uint32_t together, std::uint32_t lanes,
+                     std::uint32_t shift, std::uint32_t epochs, std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  return of(
-      bench::stores_on_cuda(gpus, senders, element_bytes, elements, together, {epochs, repeats}));
+  return of(bench::stores_on_cuda(gpus, element_bytes,
+                                  {.senders = senders,
+                                   .elements = elements,
+                                   .together = together,
+                                   .lanes = lanes,
+                                   .shift = shift},
+                                  {epochs, repeats}));
 }
 
 timed measure_copy_kernel(std::uint64_t bytes, std::uint32_t blocks, std::uint32_t epochs,
@@ -46,10 +51,14 @@ timed measure_loads(std::uint32_t element_bytes, std::uint64_t elements, std::ui
 
 std::optional<std::vector<double>> measure_store_wire(std::uint32_t element_bytes,
                                                       std::uint64_t elements,
-                                                      std::uint32_t together, std::uint32_t epochs,
+                                                      std::uint32_t together, std::uint32_t lanes,
+                                                      std::uint32_t shift, std::uint32_t epochs,
                                                       std::uint32_t repeats) {
   const nb::gil_scoped_release release;
-  return bench::store_wire_on_cuda(element_bytes, elements, together, {epochs, repeats});
+  return bench::store_wire_on_cuda(
+      element_bytes,
+      {.senders = 1, .elements = elements, .together = together, .lanes = lanes, .shift = shift},
+      {epochs, repeats});
 }
 
 // Measures copies. Each copy is a tuple (from, to, bytes, stream).
@@ -67,8 +76,8 @@ std::vector<double> measure_streams(
 
 void bind_microbenchmarks(nb::module_& module) {
   module.def("measure_stores", &measure_stores, nb::arg("gpus"), nb::arg("senders"),
-             nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"), nb::arg("epochs"),
-             nb::arg("repeats"),
+             nb::arg("element_bytes"), nb::arg("elements"), nb::arg("together"), nb::arg("lanes"),
+             nb::arg("shift"), nb::arg("epochs"), nb::arg("repeats"),
              "Like simulate_stores of _core, but on GPUs. Returns the seconds of an epoch in each "
              "repeat, and the payload.");
   module.def("measure_copy_kernel", &measure_copy_kernel, nb::arg("bytes"), nb::arg("blocks"),
@@ -80,7 +89,8 @@ void bind_microbenchmarks(nb::module_& module) {
              "Like simulate_loads of _core, but on GPUs. Returns the seconds of an epoch in each "
              "repeat, and the payload.");
   module.def("measure_store_wire", &measure_store_wire, nb::arg("element_bytes"),
-             nb::arg("elements"), nb::arg("together"), nb::arg("epochs"), nb::arg("repeats"),
+             nb::arg("elements"), nb::arg("together"), nb::arg("lanes"), nb::arg("shift"),
+             nb::arg("epochs"), nb::arg("repeats"),
              "Returns the bytes on the wire for each byte that is stored, in each repeat, or None "
              "without NVLink counters.");
   module.def(

@@ -289,22 +289,25 @@ TEST_F(measure_test, kernels_that_store_and_load) {
     }
   };
   constexpr std::uint64_t n = 1U << 20U;
-  const bench::kernel_times scattered = bench::stores_on_cuda(2, 1, 4, n, 1, few);
+  const bench::kernel_times scattered = bench::stores_on_cuda(2, 4, {1, n, 1}, few);
   EXPECT_EQ(scattered.payload, 4 * n);
   show("4 B scattered", scattered);
-  show("128 B scattered", bench::stores_on_cuda(2, 1, 4, n, 32, few));
-  const bench::kernel_times both = bench::stores_on_cuda(2, 2, 16, n, 0, few);
+  show("128 B scattered", bench::stores_on_cuda(2, 4, {1, n, 32}, few));
+  const bench::kernel_times both = bench::stores_on_cuda(2, 16, {2, n, 0}, few);
   EXPECT_EQ(both.payload, 2 * 16 * n);
   show("both ways", both);
+  const bench::kernel_times pieces = bench::stores_on_cuda(2, 4, {1, n, 8, 4, 2}, few);
+  EXPECT_EQ(pieces.payload, 2 * n);
+  show("16 B, 8 B further", pieces);
   show("copy of 8 blocks", bench::copy_kernel_on_cuda(16 * n, 8, few));
   const bench::kernel_times loads = bench::loads_on_cuda(4, n, few);
   EXPECT_EQ(loads.payload, 4 * n);
   show("4 B loads", loads);
   show("16 B loads", bench::loads_on_cuda(16, n, few));
 
-  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 8, n, 1, few), usage_error);
-  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 3, few), usage_error);
-  EXPECT_THROW((void)bench::stores_on_cuda(2, 1, 4, n, 1, {0, 1}), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 8, {1, n, 1}, few), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 4, {1, n, 3}, few), usage_error);
+  EXPECT_THROW((void)bench::stores_on_cuda(2, 4, {1, n, 1}, {0, 1}), usage_error);
   EXPECT_THROW((void)bench::copy_kernel_on_cuda(n, 0, few), usage_error);
 }
 
@@ -363,9 +366,9 @@ TEST_F(measure_test, multiprocessors) {
 
 TEST_F(measure_test, bytes_on_the_wire_of_stores) {
   INTERLACE_NEED_DISTINCT_GPUS(2);
-  const auto scattered = bench::store_wire_on_cuda(4, 1U << 18U, 1, {64, 2});
+  const auto scattered = bench::store_wire_on_cuda(4, {1, 1U << 18U, 1}, {64, 2});
   if (!scattered) GTEST_SKIP() << "the driver has no NVLink counters for GPU 0";
-  const auto contiguous = bench::store_wire_on_cuda(16, 1U << 18U, 0, {64, 2});
+  const auto contiguous = bench::store_wire_on_cuda(16, {1, 1U << 18U, 0}, {64, 2});
   ASSERT_TRUE(contiguous);
   ASSERT_EQ(scattered->size(), 2U);
   std::printf("[   WIRE   ] 4 B %.3f, contiguous %.3f bytes a byte\n", scattered->front(),

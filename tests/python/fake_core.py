@@ -413,15 +413,20 @@ class FakeCuda(Fake):
         element_bytes: int,
         elements: int,
         together: int,
+        lanes: int,
+        shift: int,
         epochs: int,
         repeats: int,
     ) -> tuple[list[float], int]:
         self.kernels.append(("stores", gpus, senders, element_bytes, elements, together))
+        assert lanes <= together
+        assert shift < elements
         assert senders <= gpus <= self.gpus
         assert epochs > 0
         assert elements & (elements - 1) == 0
-        payload = senders * (gpus - 1) * element_bytes * elements
-        return [payload / senders / 300e9] * repeats, payload
+        everything = senders * (gpus - 1) * element_bytes * elements
+        payload = everything * lanes // together if lanes else everything
+        return [everything / senders / 300e9] * repeats, payload
 
     def measure_copy_kernel(
         self, size: int, blocks: int, epochs: int, repeats: int
@@ -438,12 +443,21 @@ class FakeCuda(Fake):
         return [elements / 8.7e9] * repeats, elements * element_bytes
 
     def measure_store_wire(
-        self, element_bytes: int, elements: int, together: int, epochs: int, repeats: int
+        self,
+        element_bytes: int,
+        elements: int,
+        together: int,
+        lanes: int,
+        shift: int,
+        epochs: int,
+        repeats: int,
     ) -> list[float] | None:
         self.kernels.append(("wire", element_bytes, elements, together))
         assert epochs > 0
-        lanes = together or 32
-        return [1 + 40 / (lanes * element_bytes)] * repeats if self.counters else None
+        assert lanes <= together
+        assert shift < elements
+        size = (lanes or together or 32) * element_bytes
+        return [1 + 40 / size] * repeats if self.counters else None
 
     def of_one(self, name: str, value: float, repeats: int, *arguments: Any) -> list[float]:
         self.kernels.append((name, *arguments))

@@ -21,6 +21,7 @@ from interlace.nodes.nodes import in_processes, real_node
 from interlace.study.calibration_gpus import METHOD, REPEATS, Gpus
 from interlace.study.calibration_row import (
     FITTED,
+    FITTED_TO_ALL,
     ONE_PROPERTY,
     PREDICTED,
     STATED,
@@ -181,6 +182,7 @@ def families(rows: Sequence[CalibrationRow]) -> list[Family]:
 GROUPS = {
     FITTED: "One pair and one stream: the keys of the machine file may be fitted to these rows",
     ONE_PROPERTY: "One property of a GPU: the keys of the machine file may be fitted to these rows",
+    FITTED_TO_ALL: "Several pairs: a key of the machine file was fitted to these rows",
     STATED: "Rates that the machine file states as they were measured",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }

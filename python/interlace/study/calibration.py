@@ -15,8 +15,8 @@ from interlace.machine.schema import Machine
 from interlace.model.copies import HOST
 from interlace.model.mechanism_table import COPY_ENGINE, INLINE, POLLING
 from interlace.model.mechanisms import BASELINE, BOUND, GIB, KIB, MIB, Config, size_text
-from interlace.study.calibration_gpus import Copies, Gpus
-from interlace.study.calibration_row import FITTED, PREDICTED, STATED, Definition
+from interlace.study.calibration_gpus import Copies, Gpus, Stores
+from interlace.study.calibration_row import FITTED, FITTED_TO_ALL, PREDICTED, STATED, Definition
 from interlace.study.copy_bench import Pairs
 from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
@@ -90,12 +90,12 @@ def _all_to_all() -> list[Definition]:
     return [
         _copies("all-to-all of 4 by copies, naive order", family, PREDICTED, naive, GPUS, GPUS),
         _copies("all-to-all of 4 by copies, rotated", family, PREDICTED, rotated, GPUS, GPUS),
-        Definition(
-            "all-to-all of 4 by stores", family, "GB/s", PREDICTED, GPUS, _all_store,
-            partial(
-                Gpus.store_rate, gpus=GPUS, senders=GPUS, element=16, elements=STORED_TO_ALL,
-                together=0,
-            ),
+        _stores_of(
+            "all-to-all of 4 by stores", family, PREDICTED, Stores(16, STORED_TO_ALL, 0), GPUS, GPUS
+        ),
+        _stores_of(
+            "all-to-all of 4 by 16 B scattered stores", family, FITTED_TO_ALL,
+            Stores(16, STORED_TO_ALL // 2, 1), GPUS, GPUS,
         ),
     ]  # fmt: skip
 
@@ -103,28 +103,24 @@ def _all_to_all() -> list[Definition]:
 # --- stores and loads of kernels ------------------------------------------------------------------
 
 
-def _all_store(core: Any, machine: Any, _: Machine) -> float:
-    time_s, payload, _wire, _packets = core.simulate_stores(
-        machine, GPUS, GPUS, 16, STORED_TO_ALL, 0
-    )
-    return 1e-9 * float(payload) / GPUS / float(time_s)
-
-
 def _store_rate(
-    element: int, elements: int, together: int, core: Any, machine: Any, _: Machine
+    gpus: int, senders: int, stores: Stores, core: Any, machine: Any, _: Machine
 ) -> float:
-    time_s, payload, _wire, _packets = core.simulate_stores(
-        machine, 2, 1, element, elements, together
-    )
-    return 1e-9 * float(payload) / float(time_s)
+    time_s, payload, _wire, _packets = core.simulate_stores(machine, gpus, senders, *stores)
+    return 1e-9 * float(payload) / senders / float(time_s)
 
 
-def _raw_bytes(
-    element: int, elements: int, together: int, core: Any, machine: Any, _: Machine
-) -> float:
-    _time, payload, wire, _packets = core.simulate_stores(
-        machine, 2, 1, element, elements, together
-    )
+def _stores_of(
+    key: str, family: str, group: str, stores: Stores, gpus: int = 2, senders: int = 1
+) -> Definition:
+    return Definition(
+        key, family, "GB/s", group, gpus, partial(_store_rate, gpus, senders, stores),
+        partial(Gpus.store_rate, gpus=gpus, senders=senders, stores=stores),
+    )  # fmt: skip
+
+
+def _raw_bytes(stores: Stores, core: Any, machine: Any, _: Machine) -> float:
+    _time, payload, wire, _packets = core.simulate_stores(machine, 2, 1, *stores)
     return float(wire) / float(payload)
 
 
@@ -133,34 +129,40 @@ def _load_rate(element: int, core: Any, machine: Any, _: Machine) -> float:
     return 1e-9 * float(payload) / float(time_s)
 
 
+STORES = {
+    "4 B scattered stores": Stores(4, MIB, 1),
+    "8 B scattered stores, 2 lanes": Stores(4, MIB, 2),
+    "16 B scattered stores, one lane": Stores(16, 2 * MIB, 1),
+    "16 B scattered stores, 4 lanes": Stores(4, 2 * MIB, 4),
+    "32 B scattered stores, 8 lanes": Stores(4, 4 * MIB, 8),
+    "64 B scattered stores, 16 lanes": Stores(4, 4 * MIB, 16),
+    "128 B scattered stores, 32 lanes": Stores(4, 4 * MIB, 32),
+    "contiguous stores, 16 B a lane": Stores(16, 4 * MIB, 0),
+}
+# Stores that do not fill sectors of 32 bytes.
+PIECES = {
+    "12 B scattered stores, at a multiple of 16 B": Stores(4, 4 * MIB, 4, lanes=3),
+    "48 B scattered stores, at a multiple of 128 B": Stores(4, 8 * MIB, 32, lanes=12),
+    "32 B scattered stores, 16 B after a multiple of 32 B": Stores(4, 4 * MIB, 8, shift=4),
+    "16 B scattered stores, 8 B after a multiple of 16 B": Stores(4, 2 * MIB, 4, shift=2),
+}
+BOTH_WAYS = {
+    "4 B scattered stores both ways at once, each": Stores(4, MIB // 2, 1),
+    "16 B scattered stores both ways at once, each": Stores(16, MIB, 1),
+    "128 B scattered stores both ways at once, each": Stores(4, 2 * MIB, 32),
+    "contiguous stores both ways at once, each": Stores(16, 2 * MIB, 0),
+}
+# The number of bytes on the wire is the same in every run, so a few stores are enough to count.
+COUNTED = 256 * KIB
+
+
 def _stores() -> list[Definition]:
-    kinds = {  # name, bytes of a lane's store, number of stores, number of adjacent lanes
-        "4 B scattered stores": (4, MIB, 1),
-        "8 B scattered stores, 2 lanes": (4, MIB, 2),
-        "16 B scattered stores, one lane": (16, 2 * MIB, 1),
-        "16 B scattered stores, 4 lanes": (4, 2 * MIB, 4),
-        "32 B scattered stores, 8 lanes": (4, 4 * MIB, 8),
-        "64 B scattered stores, 16 lanes": (4, 4 * MIB, 16),
-        "128 B scattered stores, 32 lanes": (4, 4 * MIB, 32),
-        "contiguous stores, 16 B a lane": (16, 4 * MIB, 0),
-    }
-    # The number of bytes on the wire is the same in every run, so a few stores are enough to count.
-    few = 256 * KIB
+    family = "stores and loads"
     return [
+        *(_stores_of(name, family, FITTED, stores) for name, stores in STORES.items()),
         *(
             Definition(
-                name, "stores and loads", "GB/s", FITTED, 2,
-                partial(_store_rate, element, elements, together),
-                partial(
-                    Gpus.store_rate, gpus=2, senders=1, element=element, elements=elements,
-                    together=together,
-                ),
-            )
-            for name, (element, elements, together) in kinds.items()
-        ),
-        *(
-            Definition(
-                f"{size} B scattered loads", "stores and loads", "GB/s", FITTED, 2,
+                f"{size} B scattered loads", family, "GB/s", FITTED, 2,
                 partial(_load_rate, size), partial(Gpus.load_rate, element=size, elements=LOADED),
             )
             for size in (4, 16)
@@ -168,11 +170,21 @@ def _stores() -> list[Definition]:
         *(
             Definition(
                 f"{name}: raw bytes a payload byte", "wire bytes", "", FITTED, 2,
-                partial(_raw_bytes, element, few, together),
-                partial(Gpus.raw_bytes, element=element, elements=few, together=together),
+                partial(_raw_bytes, stores.but(COUNTED)),
+                partial(Gpus.raw_bytes, stores=stores.but(COUNTED)),
             )
-            for name, (element, _, together) in kinds.items()
+            for name, stores in STORES.items()
         ),
+        *(_stores_of(name, family, FITTED, stores) for name, stores in PIECES.items()),
+        *(
+            Definition(
+                f"{name}: raw bytes a payload byte", "wire bytes", "", PREDICTED, 2,
+                partial(_raw_bytes, stores.but(COUNTED)),
+                partial(Gpus.raw_bytes, stores=stores.but(COUNTED)),
+            )
+            for name, stores in PIECES.items()
+        ),
+        *(_stores_of(name, family, PREDICTED, stores, 2, 2) for name, stores in BOTH_WAYS.items()),
     ]  # fmt: skip
 
 

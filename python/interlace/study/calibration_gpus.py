@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.turns import turn
@@ -43,6 +43,25 @@ METHOD = (
     "dependent loads: one warp. Small kernels and library calls: the difference between graphs "
     "with 64 and with 320 calls. Caches: launches that fill the GPU, timed by the GPU."
 )
+
+
+class Stores(NamedTuple):
+    """The stores of a sender.
+
+    Groups of adjacent lanes store elements to adjacent places, and each group stores to another
+    place. Only the first `lanes` lanes of each group store. All places are moved by `shift`
+    elements.
+    """
+
+    element: int  # the bytes of an element: 4 or 16
+    elements: int  # the elements of a sender, with those that no lane stores; a power of two
+    together: int  # the lanes of a group, a power of two; 0: all lanes store to adjacent places
+    lanes: int = 0  # 0: all lanes of a group
+    shift: int = 0
+
+    def but(self, elements: int) -> Stores:
+        """Return the same stores with another number of elements."""
+        return self._replace(elements=elements)
 
 
 class Gpus:
@@ -89,22 +108,18 @@ class Gpus:
             time_s, payload = self.cuda.measure_copy_kernel(size, blocks, KERNEL_EPOCHS, REPEATS)
         return 1e-9 * int(payload) / _median(time_s)
 
-    def store_rate(
-        self, gpus: int, senders: int, element: int, elements: int, together: int
-    ) -> float:
+    def store_rate(self, gpus: int, senders: int, stores: Stores) -> float:
         """Return the GB/s of the stores that each sender makes to all other GPUs."""
         with turn(), core_errors():
             time_s, payload = self.cuda.measure_stores(
-                gpus, senders, element, elements, together, KERNEL_EPOCHS, REPEATS
+                gpus, senders, *stores, KERNEL_EPOCHS, REPEATS
             )
         return 1e-9 * int(payload) / senders / _median(time_s)
 
-    def raw_bytes(self, element: int, elements: int, together: int) -> float:
+    def raw_bytes(self, stores: Stores) -> float:
         """Return the number of bytes on the wire for each byte that is stored to a peer."""
         with turn(), core_errors():
-            found = self.cuda.measure_store_wire(
-                element, elements, together, KERNEL_EPOCHS, REPEATS
-            )
+            found = self.cuda.measure_store_wire(*stores, KERNEL_EPOCHS, REPEATS)
         if found is None:
             raise UserError("the driver has no NVLink counters on this computer")
         return _median(found)

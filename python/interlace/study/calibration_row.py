@@ -10,6 +10,7 @@ from interlace.study.calibration_gpus import Gpus
 
 FITTED = "one pair, one stream"
 ONE_PROPERTY = "one property of a GPU"
+FITTED_TO_ALL = "several pairs, fitted"
 STATED = "stated by the machine file"
 PREDICTED = "predicted"
 

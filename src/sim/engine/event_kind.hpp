@@ -50,8 +50,18 @@ enum class event_kind : std::uint8_t {
   thread_continues,
   step_enqueued,
   step_ready,
+
+  // Answers to stores: `b` bytes request link direction `a`.
+  link_answered,
 };
 
 constexpr bool is_of_message(event_kind k) { return k <= event_kind::message_delivered; }
+constexpr bool is_of_link(event_kind k) {
+  return k == event_kind::link_held || k == event_kind::link_answered;
+}
+// Whether a run lasts at least until this event. Nothing waits for the other events.
+constexpr bool lengthens_run(event_kind k) {
+  return k != event_kind::store_queue_idle && k != event_kind::link_answered;
+}
 
 }  // namespace interlace::sim

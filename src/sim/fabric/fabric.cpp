@@ -98,8 +98,7 @@ void fabric::send(picoseconds time, const message& m) {
 }
 
 void fabric::push(std::uint32_t from, std::uint32_t to, const mail& what) {
-  const std::uint32_t a =
-      is_of_message(what.kind) && what.kind != event_kind::link_held ? keep(to, what.what) : what.a;
+  const std::uint32_t a = is_of_message(what.kind) ? keep(to, what.what) : what.a;
   // Events in the same queue keep their order. For events in different queues, the number of the
   // sender decides the order.
   const bool same = queues_[from]->goes_with(*queues_[to]);
@@ -199,6 +198,7 @@ void fabric::handle(const event& e) {
     directions_[e.a].server.hold_until(e.b);
     return;
   }
+  if (e.kind == event_kind::link_answered) return carry_answer(e.device, e.a, e.b);
   if (e.kind == event_kind::message_at_link) return hop(e.device, e.a);
   table& t = tables_[e.device];
   // The message is copied, because the receiver may send a message, and a new message can
@@ -215,17 +215,28 @@ void fabric::handle(const event& e) {
   t.messages[e.a].hop = gone;
   t.free.push_back(e.a);
   ledger_.delivered(m, queues_[e.device]->now());
-  if (is_write(m.kind)) answer(m);
+  if (is_write(m.kind) || m.stored) answer(m);
   receiver_.delivered(m);
 }
 
-// An answer takes time on the receiver's link, but nothing waits for the answer.
+// An answer takes time on each link of the way back, but nothing waits for the answer.
 void fabric::answer(const message& m) {
   const std::size_t back = m.to * count_ + m.from;
   const std::uint32_t bytes = protocols_[back].write_answer_bytes * m.packets;
-  if (bytes == 0 || routes_[back].empty()) return;
-  direction& d = directions_[routes_[back].front().direction];
-  d.server.reserve(queues_[m.to]->now(), duration(d, bytes));
+  const auto& steps = routes_[back];
+  if (bytes == 0 || steps.empty()) return;
+  carry_answer(m.to, steps.front().direction, bytes);
+  picoseconds time = queues_[m.to]->now();
+  for (std::size_t k = 1; k < steps.size(); ++k) {
+    time += directions_[steps[k - 1].direction].latency + steps[k - 1].pass_through;
+    const std::uint32_t owner = directions_[steps[k].direction].owner;
+    post(m.to, owner, time, event_kind::link_answered, owner, steps[k].direction, bytes);
+  }
+}
+
+void fabric::carry_answer(std::uint32_t at, std::uint32_t way, std::uint64_t bytes) {
+  direction& d = directions_[way];
+  d.server.reserve(queues_[at]->now(), duration(d, static_cast<std::uint32_t>(bytes)));
 }
 
 void fabric::check_delivered() const {

@@ -50,7 +50,7 @@ class fabric {
   void handle(const event& e);
   // Prefetches the message of an event that handle() will receive later.
   void prefetch(const event& e) const {
-    if (e.kind != event_kind::link_held) __builtin_prefetch(&tables_[e.device].messages[e.a], 1);
+    if (!is_of_link(e.kind)) __builtin_prefetch(&tables_[e.device].messages[e.a], 1);
   }
   const message& message_of(const event& e) const { return tables_[e.device].messages[e.a]; }
 
@@ -136,6 +136,8 @@ class fabric {
   void hop(std::uint32_t at, std::uint32_t id);
   // Makes the receiver answer the packets of stores, if the protocol says so.
   void answer(const message& m);
+  // Takes the time of the bytes of answers from a direction that device `at` owns.
+  void carry_answer(std::uint32_t at, std::uint32_t way, std::uint64_t bytes);
   std::uint32_t keep(std::uint32_t at, const message& m);
   // Moves a message from one device's table to another device's table, together with the message's
   // next event.

@@ -41,6 +41,7 @@ struct message {
   std::uint32_t wire = 0;  // number of bytes on the link
   std::uint32_t packets = 1;
   std::uint32_t lanes = 0;
+  bool stored = false;  // whether a kernel's stores move this segment of a copy
   std::uint64_t address = 0;
   picoseconds sent = 0;  // the time when the message requests its first link
   picoseconds tail = 0;  // the time when its last byte has passed the previous link

@@ -310,10 +310,9 @@ picoseconds simulation::run_in_order() {
     }
     if (first->empty()) break;
     const event e = first->pop([this](const std::vector<event>& events) { prefetch(events); });
-    // A timer for which nothing waits does not make the run longer. A page that still moves at the
+    // An event for which nothing waits does not make the run longer. A page that still moves at the
     // end does not make the run longer either.
-    if (e.kind != event_kind::store_queue_idle && !(outlasted && unfinished_ == 0))
-      end_time = e.time;
+    if (lengthens_run(e.kind) && !(outlasted && unfinished_ == 0)) end_time = e.time;
     handle(e);
     if ((++handled & 0xfffffU) == 0) check_interrupt_();
   }
@@ -426,7 +425,7 @@ void simulation::run_device(std::uint32_t device) {
     event_queue& queue = queues_[device];
     while (queue.next() < stretch_end_) {
       const event e = queue.pop([this](const std::vector<event>& events) { prefetch(events); });
-      if (e.kind != event_kind::store_queue_idle) run.ended = e.time;
+      if (lengthens_run(e.kind)) run.ended = e.time;
       handle(e);
       ++run.handled;
     }
@@ -592,6 +591,7 @@ void simulation::send_segment(std::uint32_t copy) {
   m.lanes = last ? 1 : 0;
   sent_counts& by = sent_[c.what.from];
   m.packets = c.stores ? (m.payload + line - 1) / line : 0;
+  m.stored = c.stores;
   for (m.entry = 0; m.entry < c.what.to.size(); ++m.entry) {
     const destination& d = c.what.to[m.entry];
     m.to = static_cast<std::uint8_t>(d.to);
@@ -1024,6 +1024,7 @@ void simulation::check_deliveries(const std::byte* memory) {
 void simulation::prefetch(const std::vector<event>& events) const {
   // Events of messages can belong to the host. The host has no GPU to handle them.
   for (const event& e : events) {
+    if (is_of_link(e.kind)) continue;
     if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_tables(e);
     } else {
@@ -1031,6 +1032,7 @@ void simulation::prefetch(const std::vector<event>& events) const {
     }
   }
   for (const event& e : events) {
+    if (is_of_link(e.kind)) continue;
     if (!is_of_message(e.kind)) {
       gpus_[e.device]->prefetch_targets(e);
     } else if (e.kind == event_kind::message_departed && e.device < gpus_.size()) {
@@ -1045,6 +1047,7 @@ void simulation::handle(const event& e) {
     case event_kind::message_departed:
     case event_kind::message_delivered:
     case event_kind::link_held:
+    case event_kind::link_answered:
       return fabric_.handle(e);
     case event_kind::kernel_begins:
       return begin_kernel(e.a);

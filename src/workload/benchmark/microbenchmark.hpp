@@ -13,6 +13,7 @@
 
 #include "interlace/base/errors.hpp"
 #include "interlace/kernel/region.hpp"
+#include "workload/benchmark/store_request.hpp"
 
 namespace interlace::workload {
 
@@ -60,7 +61,8 @@ struct scattered_order {
 
 // Each sending device stores its part of a region once. There are two patterns. In the first
 // pattern, all lanes store to adjacent elements. In the second pattern, lanes form groups: the
-// lanes of a group store to adjacent elements, and each group stores to another place.
+// lanes of a group store to adjacent elements, and each group stores to another place. The last
+// lanes of each group may store nothing.
 template <class Element>
 struct region_stores {
   static constexpr std::uint32_t threads = 256;
@@ -69,6 +71,8 @@ struct region_stores {
   std::uint64_t count = 0;
   bool grouped = false;
   std::uint32_t group_shift = 0;  // log2 of a group's lanes
+  std::uint32_t lanes = 1;        // the number of lanes of each group that store
+  std::uint32_t shift = 0;        // elements by which the places of groups are moved
   scattered_order groups;
   std::uint32_t seed = 0;
 
@@ -80,7 +84,10 @@ struct region_stores {
       std::uint64_t at = i;
       if (grouped) {
         const std::uint64_t of_group = (std::uint64_t{1} << group_shift) - 1;
-        at = (groups[i >> group_shift] << group_shift) + (i & of_group);
+        const std::uint64_t in_group = i & of_group;
+        if (in_group >= lanes) return;
+        at = (groups[i >> group_shift] << group_shift) + in_group + shift;
+        if (at >= count) at -= count;
       }
       // The three rounds of the permutation take these operations.
       lane.compute(operation::integer, grouped ? 60 : 12);
@@ -161,12 +168,6 @@ struct remote_loads {
   }
 };
 
-struct store_request {
-  std::uint32_t senders = 1;   // devices that store; all devices receive
-  std::uint64_t elements = 0;  // elements of each sender; a power of two
-  std::uint32_t together = 0;  // the number of lanes in a group, a power of two; 0 means all lanes
-};
-
 // The numbers of epochs and runs of a benchmark. With many epochs, the start and the end of a run
 // take a small share of the time.
 struct repetition {
@@ -176,13 +177,15 @@ struct repetition {
   std::uint32_t runs = 1;  // runs that are counted
 };
 
-// Throws model_error unless every device holds the stored values.
+// Throws model_error unless every device holds the stored values. Each sender has `asked.elements`
+// elements.
 template <class Element, class Node>
-void check_stored(const Node& node, const kernel::region<Element>& data, std::uint64_t elements,
+void check_stored(const Node& node, const kernel::region<Element>& data, const store_request& asked,
                   std::uint32_t seed) {
   for (std::uint32_t d = 0; d < node.devices(); ++d) {
     const std::vector<Element> found = node.front(data, d);
-    for (std::uint64_t i = 0; i < elements; ++i) {
+    for (std::uint64_t i = 0; i < asked.senders * asked.elements; ++i) {
+      if (!asked.stores(i % asked.elements)) continue;
       if (found[i] == Element::of(i, seed)) continue;
       throw model_error("gpu" + std::to_string(d) + " does not have element " + std::to_string(i) +
                         " of a microbenchmark's stores");
@@ -222,6 +225,14 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
     throw usage_error(std::to_string(asked.together) +
                       " adjacent stores; give a power of two, no more than there are elements");
   }
+  if (asked.lanes > asked.together || (!grouped && asked.shift != 0) ||
+      asked.shift > asked.elements) {
+    throw usage_error(std::to_string(asked.lanes) + " of " + std::to_string(asked.together) +
+                      " adjacent lanes, moved by " + std::to_string(asked.shift) +
+                      " elements; give lanes of a group, and at most all elements");
+  }
+  const std::uint32_t together = grouped ? asked.together : 1;
+  const std::uint32_t lanes = asked.lanes == 0 ? together : asked.lanes;
   kernel::region_options o;
   o.mechanism = kernel::mechanism::inline_stores;
   for (std::uint32_t d = 0; d <= node.devices(); ++d) {
@@ -230,8 +241,7 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
   const auto data = node.template create_region<Element>(std::move(o));
   constexpr std::uint32_t seed = 1;
   using stores = region_stores<Element>;
-  const auto group_shift =
-      static_cast<std::uint32_t>(grouped ? std::countr_zero(asked.together) : 0);
+  const auto group_shift = static_cast<std::uint32_t>(std::countr_zero(together));
   const scattered_order groups = scattered_order::of(asked.elements >> group_shift);
   auto results = counted_runs(node, repeated.runs, [&] {
     for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
@@ -239,14 +249,15 @@ std::vector<kernel::run_result> run_stores(Node& node, const store_request& aske
         const std::uint64_t begin = d * asked.elements;
         node.launch(
             d,
-            stores{node.view(data, d), begin, asked.elements, grouped, group_shift, groups, seed},
+            stores{node.view(data, d), begin, asked.elements, grouped, group_shift, lanes,
+                   asked.shift, groups, seed},
             {(asked.elements + stores::threads - 1) / stores::threads, stores::threads, 0}, data,
             kernel::block_mapping::contiguous(begin, stores::threads, begin + asked.elements));
       }
       node.exchange(data);
     }
   });
-  check_stored<Element>(node, data, asked.senders * asked.elements, seed);
+  check_stored<Element>(node, data, asked, seed);
   return results;
 }
 
@@ -269,7 +280,7 @@ std::vector<kernel::run_result> run_exchanges(Node& node, std::uint32_t sums,
   const scattered_order groups = scattered_order::of(elements);
   auto results = counted_runs(node, repeated.runs, [&] {
     for (std::uint32_t e = 0; e < repeated.epochs; ++e) {
-      node.launch(0, stores{node.view(data, 0), 0, elements, false, 0, groups, seed},
+      node.launch(0, stores{node.view(data, 0), 0, elements, false, 0, 1, 0, groups, seed},
                   {1, stores::threads, 0}, data,
                   kernel::block_mapping::contiguous(0, stores::threads, elements));
       if (sums == 0) {
@@ -279,7 +290,7 @@ std::vector<kernel::run_result> run_exchanges(Node& node, std::uint32_t sums,
       }
     }
   });
-  check_stored<element>(node, data, elements, seed);
+  check_stored<element>(node, data, {.senders = 1, .elements = elements}, seed);
   return results;
 }
 

@@ -56,6 +56,9 @@ machine::machine random_machine(std::mt19937_64& random) {
   m.gpu.l2.bytes = std::uint64_t{64 << 10} << up_to(3);
   m.gpu.kernel_launch_ps = up_to(3) * 700'000;
   m.gpu.block_launch_ps = up_to(2) * 5'000;
+  if (protocol == machine::protocol_kind::nvlink2) {
+    for (machine::link& l : m.links) l.protocol.write_answer_bytes = 12;
+  }
   machine::link like = m.links[0];
   like.latency_ps = 50'000 + up_to(500'000);
   like.bytes_per_s = 8e9 * static_cast<double>(1 + up_to(8));

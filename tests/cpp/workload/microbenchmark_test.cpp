@@ -31,6 +31,25 @@ TEST(microbenchmark, every_element_is_stored_once_to_every_other_device) {
   }
 }
 
+TEST(microbenchmark, lanes_of_a_group_store_and_places_are_moved) {
+  const store_request asked{.senders = 1, .elements = 1024, .together = 8, .lanes = 3, .shift = 6};
+  EXPECT_EQ(asked.stored(), 384U);
+  // Of each group of eight elements, the elements 6, 7 and 0 are stored.
+  for (const std::uint64_t element : {0U, 6U, 7U, 8U, 1016U, 1023U}) {
+    EXPECT_TRUE(asked.stores(element)) << element;
+  }
+  for (const std::uint64_t element : {1U, 5U, 1017U, 1021U}) {
+    EXPECT_FALSE(asked.stores(element)) << element;
+  }
+  sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+  const auto result = run_stores<words_element<1>>(node, asked).back();
+  EXPECT_EQ(result.stores.bytes, 384U * 4);
+  EXPECT_EQ(result.stores.overwritten, 0U);
+  // The stores of one group in four are on two lines. Groups of a warp can share a packet.
+  EXPECT_GT(result.stores.packets, 128U);
+  EXPECT_LE(result.stores.packets, 128U + 32U);
+}
+
 TEST(microbenchmark, each_run_counts_what_its_epochs_store) {
   sim::node node(test::meshed(2, machine::protocol_kind::pcie4), 2, [] {});
   const auto runs = run_stores<words_element<1>>(node, {1, 1024, 1}, {.epochs = 3, .runs = 2});
@@ -111,6 +130,10 @@ TEST(microbenchmark, refuses_what_it_cannot_scatter) {
   EXPECT_THROW(run_stores<words_element<1>>(node, {3, 1024, 1}), usage_error);
   EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1024, 3}), usage_error);
   EXPECT_THROW(run_stores<words_element<1>>(node, {1, 2, 4}), usage_error);
+  EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1024, 4, 5}), usage_error);
+  EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1024, 0, 1}), usage_error);
+  EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1024, 0, 0, 1}), usage_error);
+  EXPECT_THROW(run_stores<words_element<1>>(node, {1, 1024, 4, 0, 1025}), usage_error);
   EXPECT_THROW(run_loads<words_element<1>>(node, 512, 4096), usage_error);
 }
 

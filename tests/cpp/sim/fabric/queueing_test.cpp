@@ -89,20 +89,19 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
-// Stores in opposite directions. GPU 0 sends many stores. GPU 1 then sends one store, which must
-// wait for the answers to GPU 0's stores.
+// GPU 0 sends many stores to GPU 1. Another GPU then sends one store to GPU 0, which must wait for
+// the answers to GPU 0's stores.
 class answered_stores : public message_receiver {
  public:
   explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
-  picoseconds run(std::uint32_t packets) {
+  // `sent` is the time at which the other GPU sends its store.
+  picoseconds run(const message& stores, std::uint8_t other, picoseconds sent) {
+    links_.send(0, stores);
     message m;
-    m.to = 1;
     m.payload = m.wire = wire_bytes;
-    m.packets = packets;
-    links_.send(0, m);
-    m.from = 1;
+    m.from = other;
     m.to = 0;
-    links_.send(service + latency + 1, m);  // the first store of GPU 0 has just arrived
+    links_.send(sent, m);
     while (!queue_.empty()) links_.handle(queue_.pop([](const auto&) {}));
     links_.check_delivered();
     return last_;
@@ -117,13 +116,49 @@ class answered_stores : public message_receiver {
   picoseconds last_ = 0;
 };
 
+message five_packets() {
+  message m;
+  m.to = 1;
+  m.payload = m.wire = wire_bytes;
+  m.packets = 5;
+  return m;
+}
+
 TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   machine::machine m = fast_link();
-  const picoseconds plain = 2 * (service + latency) + 1;
-  EXPECT_EQ(answered_stores(m).run(5), plain);
+  const picoseconds sent = service + latency + 1;  // the stores of GPU 0 have just arrived
+  const picoseconds plain = sent + service + latency;
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain);
   m.links[0].protocol.write_answer_bytes = 12;
   // five answers of 12 bytes, at one picosecond for each byte
-  EXPECT_EQ(answered_stores(m).run(5), plain + 5 * 12 - 1);
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain + 5 * 12 - 1);
+  // Stores of a kernel that copies are answered. Copies of a copy engine are not answered.
+  message copy = five_packets();
+  copy.kind = message_kind::copy_segment;
+  EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain);
+  copy.stored = true;
+  EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain + 5 * 12 - 1);
+}
+
+TEST(queueing, answers_to_stores_take_time_of_each_link_of_their_route) {
+  machine::machine m = test::meshed(3, machine::protocol_kind::nvlink2);
+  constexpr picoseconds pass_through = 100;
+  m.switches.push_back({"switch", pass_through});
+  for (std::uint32_t d = 0; d < 3; ++d) {
+    machine::link& l = m.links[d];
+    l.bytes_per_s = 1e12;
+    l.latency_ps = latency;
+    l.a = {machine::endpoint_kind::gpu, d};
+    l.b = {machine::endpoint_kind::network_switch, 0};
+  }
+  // The stores of GPU 0 arrive after one pass of the route. The answers reach the link from the
+  // switch to GPU 0 later. The store of GPU 2 reaches this link one picosecond after the answers.
+  constexpr picoseconds to_switch = latency + pass_through;
+  const picoseconds arrive = to_switch + latency + service;
+  const picoseconds plain = arrive + 1 + to_switch + latency + service;
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 2, arrive + 1), plain);
+  for (machine::link& l : m.links) l.protocol.write_answer_bytes = 12;
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 2, arrive + 1), plain + 5 * 12 - 1);
 }
 
 // Close to saturation, successive waits are strongly correlated. Their plain mean would need 10^7
