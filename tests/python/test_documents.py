@@ -186,6 +186,7 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("studies_table.py", "explanation/benchmarks.md", 15),
         ("results_table.py", "explanation/benchmarks.md", 15),
         ("calibration_table.py", "explanation/simulator.md", 10),
+        ("packets_table.py", "explanation/simulator.md", 10),
         ("updates_table.py", "explanation/packed-updates.md", 25),
         ("updates_gpus_table.py", "explanation/packed-updates.md", 15),
         ("updates_bench_table.py gpu", "how-to/scattered-updates.md", 4),
