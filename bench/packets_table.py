@@ -28,7 +28,7 @@ ROLES = {
     "48 B scattered stores, at a multiple of 128 B": f"`{SECTORS}` was derived from it",
     "32 B scattered stores, 16 B after a multiple of 32 B": f"`{SECTORS}` was derived from it",
     "16 B scattered stores, 8 B after a multiple of 16 B": f"`{SECTORS}` was derived from it",
-    "8 B scattered stores, 2 lanes": f"test of `{SECTORS}`: no byte enables",
+    "8 B scattered stores, 2 lanes": f"test of `{SECTORS}`: no change",
     "16 B scattered stores, one lane": "test of both keys: no change",
     "32 B scattered stores, 8 lanes": "test of both keys: no change",
     "128 B scattered stores, 32 lanes": "test of both keys: no change",
