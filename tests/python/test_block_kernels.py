@@ -1,6 +1,7 @@
 """Tests the kernels that copy batches of blocks.
 
-An interpreter runs the kernels thread by thread. The tests also compile them for each GPU.
+An interpreter runs the kernels thread by thread. The tests also compile the kernels for each GPU
+architecture.
 """
 
 from __future__ import annotations

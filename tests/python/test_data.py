@@ -1,5 +1,5 @@
-"""Tests the shipped inputs. Scripts must make them again, and independent formulas must give the
-same values.
+"""Tests the shipped inputs. Scripts must make the same inputs again, and independent formulas must
+give the same values.
 """
 
 from __future__ import annotations

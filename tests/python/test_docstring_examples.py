@@ -1,5 +1,6 @@
-"""Tests examples in docstrings of public functions. They must run, or at least fit the
-functions."""
+"""Tests examples in docstrings of public functions. Each example must run, or at least call
+functions as their signatures allow.
+"""
 
 from __future__ import annotations
 

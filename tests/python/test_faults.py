@@ -32,8 +32,8 @@ from interlace.base import activities
 KINDS = ("write", "read", "open", "sync", "name", "size", "map", "thread", "memory")
 ONCE, FROM_THEN_ON, KILLED = range(3)
 # nanobind converts the arguments of a call in functions that may not throw. If an allocation fails
-# in such a function, nanobind ends the process. The first allocations of a call are those of
-# nanobind, so the test does not let this number of allocations fail.
+# in such a function, nanobind ends the process. The first CONVERSIONS allocations of a call are
+# those of nanobind, so the test never makes them fail.
 CONVERSIONS = 2
 # Unless INTERLACE_TEST_FAULTS is `all`, the test lets only this number of operations fail for each
 # command and kind of operation, in only one of the modes above. The mode depends on the command.

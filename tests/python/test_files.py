@@ -1,6 +1,7 @@
-"""Tests output files. They must be complete or absent, and on the disk.
+"""Tests output files. Each file must be complete or absent, and a complete file must be on the
+disk.
 
-They must also have the right permissions, and no parts may be left.
+Each file must also have the right permissions, and no parts may be left.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Tests `interlace locality`.
 
-The results of its unified programs are verified, and their counts are compared with those of
+The tests verify the results of the unified programs, and compare the programs' counts with those of
 MGPUSim. Wrong input must be refused.
 """
 

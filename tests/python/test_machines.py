@@ -462,13 +462,13 @@ BAD: list[tuple[Edit, str]] = [
     (
         add(LINK.format("gpu3", "gpu1")),
         'link 5: gpu3 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
-        "state its width and bandwidth there",
+        "state the width and bandwidth of that link instead",
     ),
     (
         # This link repeats the first link.
         lambda text: f"{text}\n[[link]]\n{text.split('[[link]]')[1]}",
         'link 5: gpu0 and gpu1 already have a nvlink2 link ("gpu*" to "gpu*"); '
-        "state its width and bandwidth there",
+        "state the width and bandwidth of that link instead",
     ),
     (
         lambda text: put('ends = ["gpu2-3", "plx1"]', 'ends = ["gpu2", "plx1"]')(

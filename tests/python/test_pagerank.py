@@ -1,4 +1,4 @@
-"""Tests wrong input of PageRank. Other tests use the stand-in for its results in this file."""
+"""Tests wrong input of PageRank. Other tests use this file's stand-in for PageRank's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tests measurements of other libraries: when they run, and what is printed if they cannot."""
+"""Tests measurements of other libraries: when a measurement runs, and what a command prints if a
+measurement cannot run.
+"""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def test_another_driver_is_warned_of(cuda: FakeCuda) -> None:
 
 
 class Ranks:
-    """Two ranks in two threads of this process. They gather as processes do."""
+    """Two ranks in two threads of this process. The ranks gather as processes do."""
 
     def __init__(self) -> None:
         self.barrier = threading.Barrier(2, timeout=60)

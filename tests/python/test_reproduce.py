@@ -188,7 +188,8 @@ def test_measured_tracking_moves_nothing(run: Run, tmp_path: Path) -> None:
         assert tracked["mechanism"] == best["mechanism"] + "-without-transfers"
         assert (tracked["config"], tracked["iterations"]) == (best["config"], best["iterations"])
         assert bulk["iterations"] == best["iterations"]
-        # In these runs, the replicas of the fake are NaN. A verification would refuse them.
+        # In these runs, the replicas of the fake are NaN. A verification would refuse these
+        # replicas.
         assert bulk["max_error"] is tracked["max_error"] is None
         costs.append(tracked["time_s"] / bulk["time_s"] - 1)
         assert rows[f"tracking-{workload}"]["measured"] == pytest.approx(costs[-1])

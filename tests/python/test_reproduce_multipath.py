@@ -83,7 +83,8 @@ def test_rows_follow_from_the_runs(run: Run, tmp_path: Path) -> None:
         for key, executor in ((f"put-{short}", "streams"), (f"put-graph-{short}", "graphs")):
             best = max(rate(machine, paths, executor, "32 MiB") for paths in ("3", "3h"))
             assert rows[key]["simulated"] == pytest.approx(best / direct)
-        # Three paths have the same rate, and the path through the host adds less than this rate.
+        # The direct path and the two relayed paths have the same rate. The path through the host
+        # adds less than this rate.
         assert 2 < rows[f"put-{short}-without-host"]["simulated"] < 3
         assert 2 < rows[f"put-{short}-4-chunks-without-host"]["simulated"] < 3
         busy = [

@@ -1,4 +1,6 @@
-"""Tests `interlace.safe_open` and `interlace.stream` in host memory, and the folders they read."""
+"""Tests `interlace.safe_open` and `interlace.stream` in host memory, and the folders that these
+functions read.
+"""
 
 from __future__ import annotations
 

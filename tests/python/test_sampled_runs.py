@@ -1,4 +1,4 @@
-"""Tests sampled runs. They do not simulate iterations that repeat."""
+"""Tests sampled runs. A sampled run does not simulate iterations that repeat."""
 
 from __future__ import annotations
 

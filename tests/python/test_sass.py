@@ -501,7 +501,8 @@ def test_headers_know_how_loops_over_edges_are_unrolled(workload: str, tmp_path:
         for kernel, loops in loops_of(listing_of(on_gpus(workload, tmp_path), tmp_path)).items()
         if "run_gridINS0_9untracked" in kernel and "edge_units" in kernel
     )
-    # Loops over the edges of a block write to shared memory. Loops over short rows read from it.
+    # Loops over the edges of a block write to shared memory. Loops over short rows read from shared
+    # memory.
     inner = [mix for mix in loops if not total(mix, "BAR") and not total(mix, ("SHFL", "REDUX"))]
     assert max(total(mix, "STS") for mix in inner if total(mix, "LDG")) == stated["unroll"]
     short = max(

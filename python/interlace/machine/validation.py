@@ -236,7 +236,8 @@ def _problems_of_links(machine: Machine) -> Iterator[Problem]:
                 first = seen[key].ends
                 yield Problem(
                     f"link {index + 1}: {a} and {b} already have a {link.protocol} link "
-                    f'("{first[0]}" to "{first[1]}"); state its width and bandwidth there'
+                    f'("{first[0]}" to "{first[1]}"); state the width and bandwidth of '
+                    "that link instead"
                 )
                 return
             seen[key] = link

@@ -286,7 +286,8 @@ TEST(all_reduce, messages_beyond_the_staging_memory_go_in_pieces_in_stream_order
     for (int turn = 0; turn < 2; ++turn)
       for (std::size_t user = 0; user < all.size(); ++user) {
         reduced<float>& one = all[user];
-        // Messages before and after each all-reduce copy its result to an input of the next one.
+        // Between all-reduces, messages copy the result of an all-reduce to an input of the next
+        // all-reduce.
         one.enqueue(streams[user]);
         buffer& to = one.send[below(random, 4)];
         buffer& from = one.results()[below(random, 4)];
