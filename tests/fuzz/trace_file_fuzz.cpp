@@ -76,7 +76,9 @@ std::string with_check_sums(std::string file, fuzz::mutation& mutate) {
     std::size_t left = file.size() - at - chunk_head_bytes;
     if (size > left) {
       if (mutate.below(2) == 0) return file;
-      size = left;  // the size of the chunk is too large; the rest of the file becomes the chunk
+      // The stated size reaches past the end of the file, so the chunk becomes the rest of the
+      // file.
+      size = left;
       put_word(bytes + at + 4, static_cast<std::uint32_t>(size));
     }
     put_word(bytes + at + 12, crc32(crc32(0, bytes + at, 12), bytes + at + chunk_head_bytes, size));

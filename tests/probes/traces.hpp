@@ -252,8 +252,8 @@ struct skewed_graph {
   }
 };
 
-// Many users rate few items, and most users rate the first item. The ratings are stored twice: by
-// users and by items.
+// Many users rate few items, and most users rate the first item. The ratings are stored twice: once
+// in the order of users, and once in the order of items.
 struct skewed_ratings {
   struct side {
     std::vector<std::uint64_t> offsets;

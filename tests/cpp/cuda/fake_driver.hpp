@@ -135,8 +135,8 @@ class driver {
         blocks_.begin(), blocks_.end(),
         [](const auto& one) { return one.second.what == kind::pinned && !one.second.storage; }));
   }
-  // Makes the driver act as if the images were compiled for other GPUs, or by a CUDA later than
-  // `version`.
+  // Makes the driver act as if the images were compiled for other GPUs, or by a version of CUDA
+  // later than `version`.
   void refuse_kernels(int version) {
     foreign_kernels_ = true;
     table_.version = version;

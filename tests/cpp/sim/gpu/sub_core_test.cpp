@@ -1,4 +1,5 @@
-// The sub-cores, latencies of dependent operations, registers and code of a simulated GPU.
+// Tests the sub-cores, the latencies of dependent operations, the registers and the code of a
+// simulated GPU.
 #include <gtest/gtest.h>
 
 #include <cstdint>
