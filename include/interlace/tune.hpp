@@ -18,7 +18,7 @@
 // are measured in turn, in the same round:
 //
 // 1. It measures a coarse grid of each mechanism's parameters, with a few samples of each
-//    candidate.
+//    candidate. If a family has a start, it measures only the start.
 // 2. It moves from each mechanism's fastest point to the point's neighbours on the grid, in steps
 //    that halve, until no neighbour is left. The fastest point is measured again with its
 //    neighbours. The search of a mechanism that cannot win ends early. The reason is this bound: a
@@ -79,6 +79,9 @@ struct tune_family {
   // If true, the mechanism's best candidate stays to the end, and is picked unless another
   // candidate beats it.
   bool control = false;
+  // A value for each axis, or empty. If it is given, the search does not measure a coarse grid. It
+  // begins at this point, and measures neighbours that differ from the fastest point on one axis.
+  std::vector<std::uint64_t> start = {};
 };
 
 // A candidate that the region rules out, with the reason.

@@ -28,6 +28,11 @@ void check_packets(const region_options& o, std::uint32_t element_bytes) {
     throw usage_error("packets of " + std::to_string(o.packet_bytes) +
                       " bytes are not possible; give a multiple of 128 from 128 to 4096");
   }
+  if (o.queue_bytes != 0 && o.queue_bytes < o.packet_bytes) {
+    throw usage_error("a queue of " + std::to_string(o.queue_bytes) +
+                      " bytes has no room for a packet of " + std::to_string(o.packet_bytes) +
+                      " bytes; take larger queues (queue_bytes) or smaller packets");
+  }
   const std::size_t devices = o.boundaries.size() - 1;
   if (o.update_windows > most_bins / devices) {
     throw usage_error(std::to_string(o.update_windows) + " windows for each of " +
@@ -108,8 +113,11 @@ region_state make_partition_state(region_options options, std::uint32_t element_
     update_queues queues;
     queues.packet_bytes = state.options.packet_bytes;
     const std::uint64_t capacity = queues.capacity(element_bytes);
-    state.queued_packets = static_cast<std::uint32_t>(std::min<std::uint64_t>(
-        (updates + capacity - 1) / capacity, std::numeric_limits<std::int32_t>::max()));
+    const std::uint64_t packets = state.options.queue_bytes == 0
+                                      ? (updates + capacity - 1) / capacity
+                                      : state.options.queue_bytes / state.options.packet_bytes;
+    state.queued_packets = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(packets, std::numeric_limits<std::int32_t>::max()));
   }
   return state;
 }

@@ -44,8 +44,9 @@ tune_space space_of(std::uint64_t part_bytes, std::uint32_t element_bytes, std::
 
 // Makes a family of candidates with named axes. Each axis is a pair (name, values).
 tune_family make_family(std::string mechanism,
-                        const std::vector<std::pair<std::string, values>>& axes, bool control) {
-  tune_family family{std::move(mechanism), {}, control};
+                        const std::vector<std::pair<std::string, values>>& axes, bool control,
+                        values start) {
+  tune_family family{std::move(mechanism), {}, control, std::move(start)};
   for (const auto& [name, tried] : axes) family.axes.push_back({name, tried});
   return family;
 }
@@ -81,11 +82,12 @@ void bind_tune(nb::module_& module) {
       .def(
           "__init__",
           [](tune_family* self, std::string mechanism,
-             const std::vector<std::pair<std::string, values>>& axes, bool control) {
-            new (self) tune_family(make_family(std::move(mechanism), axes, control));
+             const std::vector<std::pair<std::string, values>>& axes, bool control, values start) {
+            new (self)
+                tune_family(make_family(std::move(mechanism), axes, control, std::move(start)));
           },
           nb::arg("mechanism"), nb::arg("axes") = std::vector<std::pair<std::string, values>>{},
-          nb::arg("control") = false)
+          nb::arg("control") = false, nb::arg("start") = values{})
       .def_ro("mechanism", &tune_family::mechanism)
       .def_prop_ro("axes",
                    [](const tune_family& family) {

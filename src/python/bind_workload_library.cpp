@@ -1,6 +1,7 @@
 #include "python/bind_workload_library.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include "python/workload_library.hpp"
 #include "python/workloads.hpp"
 #include "python/workloads_on_cpu.hpp"
+#include "run/variant.hpp"
 
 namespace nb = nanobind;
 
@@ -34,11 +36,13 @@ void bind_workload_library(nb::module_& module) {
              const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
              std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
              const std::string& variant, const nb::args& data, const std::string& record,
-             bool whole, bool cut_like_gpus, std::uint32_t threads) {
+             bool whole, bool cut_like_gpus, std::uint32_t threads,
+             const run::packing_parameters& packing) {
             const auto problem = library.problem(data);
             run::request asked =
                 make_request(mechanism, boundaries, problem->elements(), iterations, tolerance,
                              split_ranges, chunk_bytes, agent_threads, variant);
+            run::set_packing(asked, packing);
             asked.record = record;
             asked.whole = whole;
             asked.cut_like_gpus = cut_like_gpus;
@@ -59,14 +63,15 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("iterations"), nb::arg("tolerance"), nb::arg("split_ranges"),
           nb::arg("chunk_bytes"), nb::arg("agent_threads"), nb::arg("variant"), nb::arg("data"),
           nb::arg("record") = "", nb::arg("whole") = true, nb::arg("cut_like_gpus") = false,
-          nb::arg("threads") = 1, "Runs the workload; returns the result as a dict.",
+          nb::arg("threads") = 1, nb::arg("packing") = run::packing_parameters(),
+          "Runs the workload; returns the result as a dict.",
           // The signature is given as text, because a generated signature would not have the type
           // of `data`.
           nb::sig("def run(self, node: str, machine: Machine | None, mechanism: str, "
                   "boundaries: object, iterations: int, tolerance: float, split_ranges: int, "
                   "chunk_bytes: int, agent_threads: int, variant: str, *data: object, "
                   "record: str = '', whole: bool = True, cut_like_gpus: bool = False, threads: int "
-                  "= 1) "
+                  "= 1, packing: dict[str, int] = {}) "
                   "-> dict[str, object]"));
 }
 

@@ -1,6 +1,7 @@
 #include "python/cuda_workload_library.hpp"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "python/workload_library.hpp"
 #include "python/workloads.hpp"
+#include "run/variant.hpp"
 
 namespace nb = nanobind;
 
@@ -32,11 +34,12 @@ void bind_workload_library(nb::module_& module) {
              const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
              std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
              const std::string& variant, std::uint32_t warmup, std::uint32_t repeats,
-             const nb::args& data, bool share_gpu) {
+             const nb::args& data, bool share_gpu, const run::packing_parameters& packing) {
             const auto problem = library.problem(data);
             run::request asked =
                 make_request(mechanism, boundaries, problem->elements(), iterations, tolerance,
                              split_ranges, chunk_bytes, agent_threads, variant);
+            run::set_packing(asked, packing);
             asked.share_gpu = share_gpu;
             run::measurement measured;
             {
@@ -48,7 +51,8 @@ void bind_workload_library(nb::module_& module) {
           nb::arg("mechanism"), nb::arg("boundaries"), nb::arg("iterations"), nb::arg("tolerance"),
           nb::arg("split_ranges"), nb::arg("chunk_bytes"), nb::arg("agent_threads"),
           nb::arg("variant"), nb::arg("warmup"), nb::arg("repeats"), nb::arg("data"),
-          nb::arg("share_gpu") = false, "Runs the workload; returns the result as a dict.");
+          nb::arg("share_gpu") = false, nb::arg("packing") = run::packing_parameters(),
+          "Runs the workload; returns the result as a dict.");
 }
 
 }  // namespace interlace::python

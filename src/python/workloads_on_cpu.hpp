@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "python/unified_result.hpp"
 #include "python/workloads.hpp"
 #include "run/unified.hpp"
+#include "run/variant.hpp"
 
 namespace interlace::python {
 
@@ -54,11 +56,13 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
          const boundaries_in& boundaries, std::uint32_t iterations, double tolerance,
          std::uint32_t split_ranges, std::uint64_t chunk_bytes, std::uint32_t agent_threads,
          const std::string& variant, argument_type<Parameter>... data, const std::string& record,
-         bool whole, bool cut_like_gpus, std::uint32_t threads) {
+         bool whole, bool cut_like_gpus, std::uint32_t threads,
+         const run::packing_parameters& packing) {
         const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
+        run::set_packing(asked, packing);
         asked.record = record;
         asked.whole = whole;
         asked.cut_like_gpus = cut_like_gpus;
@@ -73,7 +77,8 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
       arg("node"), arg("machine").none(), arg("mechanism"), arg("boundaries"), arg("iterations"),
       arg("tolerance"), arg("split_ranges"), arg("chunk_bytes"), arg("agent_threads"),
       arg("variant"), arg(Problem::arguments[K])..., arg("record") = "", arg("whole") = true,
-      arg("cut_like_gpus") = false, arg("threads") = 1, documentation<Problem>().c_str());
+      arg("cut_like_gpus") = false, arg("threads") = 1, arg("packing") = run::packing_parameters(),
+      documentation<Problem>().c_str());
 }
 template <class Problem>
 void bind_workload(nanobind::module_& module, const char* name) {

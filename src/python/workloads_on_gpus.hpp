@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include "python/unified_result.hpp"
 #include "python/workloads.hpp"
 #include "run/unified.hpp"
+#include "run/variant.hpp"
 
 namespace interlace::python {
 
@@ -27,11 +29,13 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
       [](const std::string& mechanism, const boundaries_in& boundaries, std::uint32_t iterations,
          double tolerance, std::uint32_t split_ranges, std::uint64_t chunk_bytes,
          std::uint32_t agent_threads, const std::string& variant, std::uint32_t warmup,
-         std::uint32_t repeats, argument_type<Parameter>... data, bool share_gpu) {
+         std::uint32_t repeats, argument_type<Parameter>... data, bool share_gpu,
+         const run::packing_parameters& packing) {
         const auto problem = problem_of<Problem, Parameter...>(data...);
         run::request asked =
             make_request(mechanism, boundaries, problem.elements(), iterations, tolerance,
                          split_ranges, chunk_bytes, agent_threads, variant);
+        run::set_packing(asked, packing);
         // If this is true, this process is one of several processes that the mechanism needs. The
         // regions of a node do not have such a mechanism, so they take bulk_copy here.
         const bool of_processes = kernel::row_of(asked.mechanism).needs_processes;
@@ -47,7 +51,8 @@ void bind_workload(nanobind::module_& module, const char* name, Problem (*)(Para
       },
       arg("mechanism"), arg("boundaries"), arg("iterations"), arg("tolerance"), arg("split_ranges"),
       arg("chunk_bytes"), arg("agent_threads"), arg("variant"), arg("warmup"), arg("repeats"),
-      arg(Problem::arguments[K])..., arg("share_gpu") = false, documentation<Problem>().c_str());
+      arg(Problem::arguments[K])..., arg("share_gpu") = false,
+      arg("packing") = run::packing_parameters(), documentation<Problem>().c_str());
 }
 template <class Problem>
 void bind_workload(nanobind::module_& module, const char* name) {

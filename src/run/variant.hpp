@@ -1,6 +1,9 @@
-// Mechanisms and their variants, by name.
+// Mechanisms, their variants and the parameters of `packed`, by name.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+#include <map>
 #include <string>
 
 #include "interlace/base/errors.hpp"
@@ -37,6 +40,43 @@ void set_variant(Options& options, const std::string& variant) {
     case kernel::mechanism_variants::none:
       throw usage_error(std::string(kernel::mechanism_name(options.mechanism)) +
                         " has no variants, and '" + variant + "' is given");
+  }
+}
+
+// The parameters of `packed`, by name.
+using packing_parameters = std::map<std::string, std::uint64_t>;
+
+// Sets parameters of `packed` of a region's options or of a request: packet_bytes, queue_bytes,
+// combining (1 for off, 2 for on), update_windows and unpack_blocks. Throws usage_error for other
+// names, for values that are out of bounds, and if the mechanism packs no updates.
+template <class Options>
+void set_packing(Options& options, const packing_parameters& parameters) {
+  const kernel::mechanism_row& how = kernel::row_of(options.mechanism);
+  if (!parameters.empty() && !how.packs_updates && !how.moves_packets) {
+    throw usage_error(std::string(how.name) + " packs no updates, and '" +
+                      parameters.begin()->first + "' is given");
+  }
+  for (const auto& [name, value] : parameters) {
+    if (value == 0 || value > std::numeric_limits<std::uint32_t>::max()) {
+      throw usage_error(name + " cannot be " + std::to_string(value) +
+                        "; give a number from 1 to 4294967295");
+    }
+    const auto number = static_cast<std::uint32_t>(value);
+    if (name == "packet_bytes") {
+      options.packet_bytes = number;
+    } else if (name == "queue_bytes") {
+      options.queue_bytes = value;
+    } else if (name == "update_windows") {
+      options.update_windows = number;
+    } else if (name == "unpack_blocks") {
+      options.unpack_blocks = number;
+    } else if (name == "combining" && value <= 2) {
+      options.combine_in_packets = value == 2;
+    } else if (name == "combining") {
+      throw usage_error("combining is 1 (off) or 2 (on), and not " + std::to_string(value));
+    } else {
+      throw usage_error("packed has no parameter '" + name + "'");
+    }
   }
 }
 

@@ -65,6 +65,7 @@ struct point {
 struct family_state {
   std::size_t first = 0;  // the index of the family's first point
   std::size_t points = 1;
+  std::optional<std::size_t> start;  // the index of the point at which the search begins
   // For each axis, the number of grid steps to the neighbours that are measured next.
   std::vector<std::size_t> strides;
   bool closed = false;
@@ -123,21 +124,38 @@ class search {
         p.known.candidate.parameters.push_back(
             {family.axes[a].name, family.axes[a].values[p.at[a]]});
       }
+      if (!family.start.empty() && values_of(p.known.candidate) == family.start) {
+        state.start = points_.size();
+      }
       points_.push_back(std::move(p));
     }
+    if (!family.start.empty() && !state.start) {
+      throw usage_error("the start of " + family.mechanism +
+                        " is not among the values to try; give a value of each axis");
+    }
     families_.push_back(std::move(state));
+  }
+
+  static std::vector<std::uint64_t> values_of(const tune_candidate& candidate) {
+    std::vector<std::uint64_t> found;
+    for (const tune_parameter& p : candidate.parameters) found.push_back(p.value);
+    return found;
   }
 
   const std::vector<std::uint64_t>& values(std::size_t family, std::size_t axis) const {
     return space_.families[family].axes[axis].values;
   }
 
-  // Returns the points at every fourth value of each axis and at the last value of each axis.
-  // Points of different families take turns.
+  // Returns the points at every fourth value of each axis and at the last value of each axis, or
+  // only the start of a family that has one. Points of different families take turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {
       const point& p = points_[i];
+      if (const auto start = families_[p.family].start) {
+        if (i == *start) found[p.family].push_back(i);
+        continue;
+      }
       bool coarse = true;
       for (std::size_t a = 0; a < p.at.size(); ++a) {
         const std::size_t last = values(p.family, a).size() - 1;
@@ -161,6 +179,7 @@ class search {
   }
 
   // Returns the unmeasured points around a point. On each axis, their distance is 0 or one stride.
+  // If the family has a start, they differ from the point on one axis only.
   std::vector<std::size_t> new_neighbours(std::size_t centre) const {
     const point& p = points_[centre];
     const family_state& state = families_[p.family];
@@ -178,6 +197,15 @@ class search {
       found = std::move(longer);
     }
     for (std::size_t& i : found) i += state.first;
+    if (state.start) {
+      std::erase_if(found, [&](std::size_t i) {
+        std::size_t differing = 0;
+        for (std::size_t a = 0; a < p.at.size(); ++a) {
+          if (points_[i].at[a] != p.at[a]) ++differing;
+        }
+        return differing > 1;
+      });
+    }
     found.erase(std::remove_if(
                     found.begin(), found.end(),
                     [&](std::size_t i) { return points_[i].measured() || points_[i].impossible; }),
@@ -213,7 +241,8 @@ class search {
     if (state.closed) return {};
     const auto own = fastest(f);
     if (!own) {
-      close(state, "no point of the coarse grid is possible");
+      close(state,
+            state.start ? "the start is not possible" : "no point of the coarse grid is possible");
       return {};
     }
     for (;;) {
@@ -222,7 +251,9 @@ class search {
         const point& best = points_[*own];
         const double behind = best.best_s / points_[*leader()].median_s;
         const double factor = reach(best);
-        if (!best.known.control && behind > factor) {
+        // The bound is for points between measured points. A start has no measured points around
+        // it.
+        if (!best.known.control && !state.start && behind > factor) {
           close(state, "cannot win: its best is " + times(behind) +
                            " the leader's time, and a point between those measured is at most " +
                            times(factor) + " as fast");
@@ -264,7 +295,7 @@ class search {
         std::uint64_t around = 1;
         for (const std::size_t stride : state.strides) {
           widest = std::max(widest, stride);
-          around *= 3;
+          around = state.start ? around + 2 : 3 * around;
         }
         if (state.strides.empty()) around = 0;
         for (; widest > 1; widest /= 2) rest += std::min<std::uint64_t>(around, state.points);

@@ -18,7 +18,7 @@ from types import ModuleType
 import pytest
 
 from interlace.model.mechanism_table import PARAMETERS, ROWS
-from interlace.model.mechanisms import Config
+from interlace.model.mechanisms import PACKING, Config
 from interlace.model.remote_load_table import TREATMENTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,7 +186,7 @@ def test_what_is_made_of_the_tables_is_current(tool: ModuleType) -> None:
 
 
 def test_parameters_are_fields_of_a_configuration() -> None:
-    assert {row.name for row in PARAMETERS} | {"variant"} == set(Config._fields)
+    assert {row.name for row in PARAMETERS} | {"variant", *PACKING} == set(Config._fields)
 
 
 def test_treatments_have_no_name_of_their_own_twice() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import interlace
 from interlace.base.errors import UserError
+from interlace.model.mechanism_table import INLINE, PACKED
 from interlace.runtime.partitions import PartitionedArray
 from interlace.runtime.regions import Group
 
@@ -101,12 +102,12 @@ def test_arguments_reach_the_extension() -> None:
     group = Group.local()
     PartitionedArray(group, 100, np.float64, "min")
     PartitionedArray(
-        group, 100, "torch.int32", "xor", mechanism="packed", boundaries=[0, 1, 2, 3, 100],
+        group, 100, "torch.int32", "xor", mechanism=PACKED, boundaries=[0, 1, 2, 3, 100],
         packet_bytes=128, queued_updates=9, combine_in_packets=False, checks=True, name="counts",
     )  # fmt: skip
     assert [arguments[1:] for arguments in FakeArray.made] == [
-        ("", 100, "float64", "min", [], "inline", 512, 0, True, False),
-        ("counts", 100, "int32", "xor", [0, 1, 2, 3, 100], "packed", 128, 9, False, True),
+        ("", 100, "float64", "min", [], INLINE, 512, 0, True, False),
+        ("counts", 100, "int32", "xor", [0, 1, 2, 3, 100], PACKED, 128, 9, False, True),
     ]
 
 

@@ -152,7 +152,13 @@ def test_mechanisms_that_do_not_fit_are_refused(
     assert reason in ran.err
 
 
-def test_there_is_nothing_to_tune(run: Run) -> None:
-    ran = run("tune", "random-access", *TINY, "--machine", MACHINE)
-    assert ran.code == 2
-    assert "compare the mechanisms with the command interlace study" in ran.err
+def test_stores_are_tuned_without_mechanisms_that_combine(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    words = ("--operation", "store", "--machine", MACHINE, "--gpus", 2, "--out", out)
+    ran = run("tune", "random-access", *TINY, *words)
+    assert (ran.code, ran.err) == (0, "")
+    assert "bulk-copy: not possible: " in ran.out
+    assert "stores leave nothing to combine" in ran.out
+    assert "No control was among the mechanisms." in ran.out
+    picked = json.loads(out.read_text(encoding="utf-8"))["pick"]
+    assert picked["mechanism"] in (INLINE, PACKED)

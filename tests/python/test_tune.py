@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import interlace
@@ -26,14 +27,16 @@ from interlace.model.mechanism_table import (
     INFINITE_BANDWIDTH,
     INLINE,
     NCCL,
+    PACKED,
     POLLING,
     PROACT_HARDWARE,
     SERIAL_COPY,
     SPLIT,
     UNIFIED_MEMORY,
 )
-from interlace.model.mechanisms import KIB, MIB
+from interlace.model.mechanisms import KIB, MIB, PACKING
 from interlace.tuning import profiles
+from interlace.tuning.packing import Rates, first_choice, packing_axes
 from interlace.tuning.search import Candidate, Search
 from study_helpers import MACHINE, Run
 
@@ -619,3 +622,93 @@ def test_the_pick_of_a_search_comes_before_its_finalists() -> None:
     )
     assert found.picked.mechanism == INLINE
     assert found.best(INLINE) == found.picked
+
+
+# --- updates of partitioned arrays ----------------------------------------------------------------
+
+COUNTING = ("histogram", "--size", 4096, "--keys", 30_000, "--skew", 0, "--iterations", 2)
+
+
+def test_packing_is_tuned_from_the_rates_of_the_kernel(run: Run, tmp_path: Path) -> None:
+    out = tmp_path / "p.json"
+    on = ("--machine", MACHINE)
+    ran = run("tune", *COUNTING, *on, "--gpus", 2, "--out", out)
+    assert (ran.code, ran.err) == (0, "")
+    profile = profiles.load(out, "")
+    search = profile.search
+    assert {it.mechanism for it in search.candidates} == {BULK_COPY, INLINE, PACKED}
+    packed = [it for it in search.candidates if it.mechanism == PACKED]
+    first = [it for it in packed if it.samples and it.samples[0].round == 1]
+    # Half of the keys are in bins of the other device: 7500 updates of 4 bytes from each device.
+    assert [it.parameters for it in first] == [
+        {"packet_bytes": 512, "queue_bytes": 1 << 16, "update_windows": windows, "combining": 2,
+         "unpack_blocks": 32}
+        for windows in (1, 2, 4)
+    ]  # fmt: skip
+    tried = [it for it in packed if it.samples]
+    assert 30 < len(tried) < len(packed) / 4
+    for name in PACKING:
+        assert len({it.parameters[name] for it in tried}) > 1, name
+    fastest = min(tried, key=lambda it: it.median_s or math.inf)
+    assert fastest.median_s is not None
+    assert fastest.median_s <= (first[0].median_s or 0)
+    assert "packets of 512 B, queues of 64 KiB, 1 window, combining, 32 blocks" in ran.out
+
+    path = tmp_path / "study.json"
+    words = ("study", *COUNTING, *on, "--gpus", 2, "--profile", out, "--json", path)
+    assert run(*words).code == 0
+    rows = {row["mechanism"]: row for row in document(path)["rows"] if row["gpus"] == 2}
+    assert all(row["verified"] for row in rows.values())
+    assert fastest.parameters.items() <= rows[PACKED]["config"].items()
+
+
+def test_parameters_of_packets_that_cannot_be_are_one_error(run: Run, tmp_path: Path) -> None:
+    core = pytest.importorskip("interlace._core")
+    keys = np.zeros(4, np.uint32)
+    cut = np.array([0, 5, 10], np.uint64)
+
+    def counted(mechanism: str, packing: dict[str, int]) -> None:
+        core.run_histogram(
+            "host", None, mechanism, cut, 1, 0.0, 1, 4096, 32, "", 10, keys, packing=packing
+        )
+
+    counted(PACKED, {"packet_bytes": 128, "queue_bytes": 256, "unpack_blocks": 1, "combining": 1})
+    for mechanism, packing, why in (
+        (PACKED, {"packet_bytes": 100}, "packets of 100 bytes are not possible"),
+        (PACKED, {"queue_bytes": 300}, "a queue of 300 bytes has no room for a packet of 512"),
+        (PACKED, {"combining": 3}, r"combining is 1 \(off\) or 2 \(on\), and not 3"),
+        (PACKED, {"update_windows": 99}, "99 windows for each of 2 parts are not possible"),
+        (PACKED, {"bins": 3}, "packed has no parameter 'bins'"),
+        (PACKED, {"unpack_blocks": 0}, "unpack_blocks cannot be 0; give a number from 1"),
+        (INLINE, {"packet_bytes": 128}, "inline packs no updates, and 'packet_bytes' is given"),
+    ):
+        with pytest.raises(UserError, match=why):
+            counted(mechanism, packing)
+
+    words = ("tune", *COUNTING, "--machine", MACHINE)
+    for more, why in (
+        (("--chunks", "4K"), "--chunks is for regions, and histogram updates a partitioned array"),
+        (("--mechanisms", POLLING), "--mechanisms polling: it has no parameters to tune"),
+    ):
+        ran = run(*words, *more, "--out", tmp_path / "p.json")
+        assert (ran.code, ran.out) == (2, "")
+        assert why in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_first_packets_follow_from_the_rates() -> None:
+    def chosen(pair_bytes: float, gpus: int) -> tuple[int, ...]:
+        return tuple(first_choice(Rates(pair_bytes), gpus).values())
+
+    assert chosen(0, 2) == (128, 4 * KIB, 1, 2, 32)  # no updates
+    assert chosen(3000, 4) == (128, 8 * KIB, 1, 2, 32)  # an owner gets fewer than 32 packets
+    assert chosen(32 * MIB, 2) == (512, 64 * MIB, 1, 2, 1024)
+    assert chosen(1e12, 16) == (512, 1 << 30, 1, 2, 1024)
+    for pair_bytes in (0, 100, 1e5, 1e8, 1e12):
+        for gpus in (2, 4, 16):
+            start = first_choice(Rates(pair_bytes), gpus)
+            for windows in (1, 2, 4):
+                for name, values in packing_axes(start, gpus, windows):
+                    assert name == "update_windows" or min(start[name], values[-1]) in values
+                    assert values == sorted(set(values))
+    assert packing_axes(first_choice(Rates(0), 16), 16, 2) == []  # 32 packets are too many

@@ -275,9 +275,13 @@ void deliver_updates(Node& node, const region_state& state, std::uint32_t device
     for (std::uint32_t d = 0; d < devices; ++d) k.sent[d] = state.sent[d] + parity * devices;
     k.next = {state.sent[device] + (parity ^ 1U) * devices, devices};
     k.windows = state.update_windows;
+    const std::uint64_t most = state.options.unpack_blocks == 0
+                                   ? most_delivery_blocks
+                                   : std::uint64_t{state.options.unpack_blocks};
+    const std::uint64_t blocks =
+        std::min(blocks_for(std::uint64_t{32} * state.queued_packets), most);
     for (k.window = 0; k.window < k.windows; ++k.window) {
-      node.launch(device, k,
-                  {blocks_for(std::uint64_t{32} * state.queued_packets), delivery_threads});
+      node.launch(device, k, {blocks, delivery_threads});
     }
   }
   if constexpr (Op != combine::store) {

@@ -98,11 +98,15 @@ struct region_options {
   // packets from every other device in an epoch. Further updates are sent one by one, without
   // packets. 0 means the number of the owner's elements.
   std::uint64_t queued_updates = 0;
+  // The size of each queue of packets in bytes. If it is not 0, it replaces `queued_updates`.
+  std::uint64_t queue_bytes = 0;
   bool combine_in_packets = true;  // whether updates of the same element are combined in a packet
   // The number of windows of each part. More windows need shared memory for more packets. 0 lets
   // the node decide: a node of GPUs gives windows to parts that do not fit in the L2, and other
   // nodes take one window.
   std::uint32_t update_windows = 0;
+  // The most blocks of the owner's kernel that combines the updates of packets. 0 means 1024.
+  std::uint32_t unpack_blocks = 0;
   // For partitions on GPUs: whether run() throws model_error, with the device, block and lane, if a
   // kernel updated an element beyond the array. Other nodes always check. Without this option, GPUs
   // drop such an update without an error.

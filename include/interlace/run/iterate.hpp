@@ -27,6 +27,11 @@ inline kernel::region_options region_of(const request& asked) {
   options.collective = asked.collective;
   options.hint = asked.hint;
   options.transfers = asked.transfers;
+  options.packet_bytes = asked.packet_bytes;
+  options.queue_bytes = asked.queue_bytes;
+  options.combine_in_packets = asked.combine_in_packets;
+  options.update_windows = asked.update_windows;
+  options.unpack_blocks = asked.unpack_blocks;
   return options;
 }
 

@@ -29,6 +29,11 @@ struct request {
   kernel::collective collective = kernel::collective::best_fitting;
   kernel::memory_hint hint = kernel::memory_hint::none;
   bool transfers = kernel::region_options{}.transfers;
+  std::uint32_t packet_bytes = kernel::region_options{}.packet_bytes;
+  std::uint64_t queue_bytes = kernel::region_options{}.queue_bytes;
+  bool combine_in_packets = kernel::region_options{}.combine_in_packets;
+  std::uint32_t update_windows = kernel::region_options{}.update_windows;
+  std::uint32_t unpack_blocks = kernel::region_options{}.unpack_blocks;
   std::uint32_t iterations = 10;  // number of iterations; with a tolerance, the most iterations
   // A run stops once the residual is at most this tolerance. 0 means that the run never stops
   // early. Without transfers the residual is computed, but the run does not stop early.

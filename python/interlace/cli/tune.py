@@ -41,6 +41,7 @@ from interlace.model.mechanisms import (
     MECHANISMS,
     TUNED,
     TUNED_SIMULATED,
+    TUNED_UPDATES,
     Tuning,
     powers_tried,
     short_size,
@@ -140,8 +141,10 @@ def tune_command(
 
     The search eliminates candidates step by step, from a coarse grid to a fine one. The search
     never eliminates the mechanisms bulk-copy and split. The search picks the faster of these two
-    unless another candidate is faster than both. Every result is verified. `interlace tune copy`
-    tunes copies instead, and has its own options.
+    unless another candidate is faster than both. For workloads that update partitioned arrays, the
+    search tries bulk-copy, inline and packed, with packed's sizes of packets and queues, numbers of
+    windows and blocks, and with and without combining. Every result is verified. `interlace tune
+    copy` tunes copies instead, and has its own options.
     """
     if explained is not None:
         if workload is not None:
@@ -150,7 +153,10 @@ def tune_command(
         return
     workload = known_workload("tune", workload)
     given_inputs = inputs()
-    names = set(TUNED)
+    asked = inputs_of(workload, given_inputs)
+    updates = WORKLOADS[workload].updates_partitions(asked)
+    allowed = TUNED_UPDATES if updates else (*TUNED, *TUNED_SIMULATED)
+    names = set(TUNED_UPDATES if updates else TUNED)
     if mechanisms is not None:
         named = mechanism_names("--mechanisms", mechanisms)
         if BOUND in named:
@@ -158,12 +164,17 @@ def tune_command(
         if machine is None:
             refuse_simulated("--mechanisms", named, bound=False)
         for name in named:
-            if name not in (*TUNED, *TUNED_SIMULATED):
+            if name not in allowed:
                 raise UserError(
                     f"--mechanisms {name}: it has no parameters to tune; leave it out, and measure "
                     "it with the command interlace study"
                 )
-        names = {*named, *CONTROLS}
+        names = {*named, *(name for name in CONTROLS if name in allowed)}
+    for option, value in (("--split", split), ("--chunks", chunks), ("--threads", threads)):
+        if updates and value is not None:
+            raise UserError(
+                f"{option} is for regions, and {workload} updates a partitioned array; leave it out"
+            )
     if gpus is not None:
         whole("--gpus", gpus, 2)
     tuning = Tuning(
@@ -176,12 +187,6 @@ def tune_command(
     at_once = simulations_at_a_time(jobs)
     if machine is not None:
         refuse_measuring_options({"--warmup": warmup, "--repeats": repeats})
-    asked = inputs_of(workload, given_inputs)
-    if WORKLOADS[workload].updates_partitions(asked):
-        raise UserError(
-            f"{workload} updates a partitioned array, and mechanisms for such arrays have no "
-            "parameters to tune; compare the mechanisms with the command interlace study"
-        )
     if out is not None:
         files.check_outputs({"--out": out}, asked.files())
 

@@ -52,6 +52,14 @@ TRACKED = _those(lambda row: row.tracks_chunks)
 BEHIND_KERNELS = _those(lambda row: row.copies_after_kernels)
 TUNED = _those(lambda row: row.tuned and row.not_on_cuda is None)
 TUNED_SIMULATED = _those(lambda row: row.tuned and row.not_on_cuda is not None)
+# The mechanisms of partitioned arrays that tuning tries.
+TUNED_UPDATES = _those(
+    lambda row: (
+        row.by_default
+        and row.not_on_cuda is None
+        and (row.updates_owner or row.updates_partials or row.packs_updates)
+    )
+)
 CONTROLS = _those(lambda row: row.control)
 OF_REGIONS = _those(lambda row: row.of_regions)
 # A recorded trace can be replayed with the mechanisms REPLAYED. A run can be recorded with the
@@ -119,6 +127,11 @@ def left_out_words() -> str:
     return f"{plain}; {', and '.join(reasons)}, only if they are named"
 
 
+# The parameters of `packed`, and the two values of the parameter `combining`.
+PACKING = ("packet_bytes", "queue_bytes", "update_windows", "combining", "unpack_blocks")
+COMBINING_OFF, COMBINING_ON = 1, 2
+
+
 class Config(NamedTuple):
     """The configuration of a mechanism. A field is None if the mechanism lacks this parameter."""
 
@@ -127,6 +140,12 @@ class Config(NamedTuple):
     agent_threads: int | None = None
     variant: str | None = None  # one of the mechanism's `Variants`
     bulk_threads: int | None = None  # used instead of agent_threads if the agents copy in bulk
+    # The parameters of `packed`.
+    packet_bytes: int | None = None
+    queue_bytes: int | None = None  # the size of the queue between two devices
+    update_windows: int | None = None
+    combining: int | None = None  # 2 if updates of one element combine in a packet, otherwise 1
+    unpack_blocks: int | None = None  # the most blocks of the owner's kernel
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
@@ -146,6 +165,10 @@ class Config(NamedTuple):
         copy = BULK if self.bulk_threads is not None else ""
         return self.ranges or 1, self.chunk_bytes or MIB, threads, self.variant or copy
 
+    def packing(self) -> dict[str, int]:
+        """Return the parameters of `packed`, by name."""
+        return {name: value for name in PACKING if (value := getattr(self, name)) is not None}
+
     def words(self, *, short: bool = False) -> str:
         """Return the configuration in words. The text is empty if there are no parameters."""
         found = []
@@ -156,6 +179,17 @@ class Config(NamedTuple):
         for count, how in ((self.agent_threads, ""), (self.bulk_threads, f", {BULK}")):
             if count is not None:
                 found.append((short_size(count) if short else f"{count} threads") + how)
+        sized = ((self.packet_bytes, "packets of"), (self.queue_bytes, "queues of"))
+        for size, what in sized:
+            if size is not None:
+                found.append(f"{what} {short_size(size) if short else size_text(size)}")
+        if self.update_windows is not None:
+            windows = "window" if self.update_windows == 1 else "windows"
+            found.append(f"{self.update_windows} {windows}")
+        if self.combining is not None:
+            found.append("combining" if self.combining == COMBINING_ON else "not combining")
+        if self.unpack_blocks is not None:
+            found.append(f"{self.unpack_blocks} blocks")
         if self.variant is not None:
             cut = short and self.variant in MEMORY_HINT.names
             found.append(self.variant.split("-")[0] if cut else self.variant)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from interlace.base.errors import UserError
 from interlace.base.progress import progress
-from interlace.model.mechanism_table import AGENT_THREADS, CHUNK_BYTES, RANGES, ROWS
+from interlace.model.mechanism_table import AGENT_THREADS, CHUNK_BYTES, PACKED, RANGES, ROWS
 from interlace.model.mechanisms import BASELINE, BOUND, NOT_AVAILABLE, Tuning
 from interlace.model.options import whole_numbers
 from interlace.model.results import FORMAT, Study, StudyRow, Timelines, provenance
@@ -222,11 +222,12 @@ class Asked(NamedTuple):
             CHUNK_BYTES.name: self.chunks is not None,
             AGENT_THREADS.name: self.threads is not None,
         }
-        return {
+        named = {
             row.name: any(said.get(name, False) for name in row.families[0])
             for row in ROWS
             if row.families
         }
+        return {**named, PACKED: False}  # no option has the parameters of `packed`
 
 
 def _moved(names: tuple[str, ...], workload: Workload, *, named: bool) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from interlace.model.options import whole
 from interlace.model.run import Case
 from interlace.nodes.nodes import CudaNode, Node
 from interlace.tuning import profiles
+from interlace.tuning.packing import update_space
 from interlace.tuning.profiles import Machine, Profile, Subject
 from interlace.tuning.search import Round, tune_in_rounds
 from interlace.workloads import Inputs, Workload
@@ -75,7 +76,10 @@ def tune_workload(
     if out is None:
         files.make_folder(path.parent)
         files.check_writable(path, "the profile")
-    space = tuning.space(mechanisms, loaded.largest_part(count), count - 1)
+    if loaded.has_updates:
+        space = update_space(loaded, count, mechanisms)
+    else:
+        space = tuning.space(mechanisms, loaded.largest_part(count), count - 1)
     with progress(f"tuning {chosen.name} on {node.machine_name}", 1) as steps:
         found = tune_in_rounds(
             _measured_by(loaded, node, count, steps),

@@ -228,6 +228,8 @@ class Workload(ABC):
         import numpy as np
 
         cut = np.array(self.boundaries(case.gpus), dtype=np.uint64)
+        if packing := case.config.packing():
+            named = {**named, "packing": packing}
         with core_errors(case):
             result = self._compiled(module)(
                 *before,

@@ -275,6 +275,17 @@ void expect_refused(const kernel::region_options& options, combine operation,
   }
 }
 
+TEST(partition, has_queues_of_a_given_size) {
+  kernel::region_options options;
+  options.boundaries = {0, 50, 100};
+  options.mechanism = mechanism::packed;
+  options.queued_updates = 1'000'000;
+  options.queue_bytes = 5000;
+  EXPECT_EQ(kernel::make_partition_state(options, 8, combine::add, 2).queued_packets, 9U);
+  options.queue_bytes = 0;
+  EXPECT_EQ(kernel::make_partition_state(options, 8, combine::add, 2).queued_packets, 25'000U);
+}
+
 TEST(partition, refuses_what_it_cannot_move) {
   kernel::region_options options;
   options.boundaries = {0, 50, 100};
@@ -288,6 +299,10 @@ TEST(partition, refuses_what_it_cannot_move) {
   expect_refused(options, combine::add,
                  "packets of 100 bytes are not possible; give a multiple of 128");
   options.packet_bytes = 512;
+  options.queue_bytes = 500;
+  expect_refused(options, combine::add,
+                 "a queue of 500 bytes has no room for a packet of 512 bytes; take larger queues");
+  options.queue_bytes = 0;
   options.boundaries = {0, 5'000'000'000, 6'000'000'000};
   expect_refused(options, combine::add, "device 0 owns 5000000000 elements");
 }

@@ -370,5 +370,53 @@ TEST(search, a_mechanism_that_cannot_win_ends_early) {
   EXPECT_EQ(measured, 3U);  // the search measured 3 of 7 candidates
 }
 
+// The time has one minimum, and each parameter adds to it independently of the others.
+TEST(search, from_a_start_follows_one_parameter_at_a_time) {
+  tune_family packed{"packed", {}, false, {}};
+  for (const char* name : {"packet_bytes", "queue_bytes", "unpack_blocks"}) {
+    packed.axes.push_back({name, tune_grid::powers_of_two(1, 256)});
+  }
+  packed.axes.push_back({"combining", {1, 2}});
+  packed.start = {4, 64, 16, 2};
+  tune_rules rules;
+  rules.repeatable = true;
+  std::vector<tune_candidate> measured;
+  const auto seconds = [&](const tune_candidate& c, std::uint32_t) {
+    measured.push_back(c);
+    if (c.mechanism == "bulk-copy") return std::vector{20.0};
+    const auto octaves = [&](const char* name, double best) {
+      return std::abs(std::log2(static_cast<double>(*c.parameter(name)) / best));
+    };
+    return std::vector{1 + octaves("packet_bytes", 64) + octaves("queue_bytes", 8) +
+                       octaves("unpack_blocks", 16) +
+                       static_cast<double>(*c.parameter("combining"))};
+  };
+  const tune_result found = tune({{{"bulk-copy", {}, true, {}}, packed}, {}}, seconds, rules);
+  const tune_candidate& best = found.candidates[found.pick].candidate;
+  EXPECT_EQ(best.parameter("packet_bytes"), 64U);
+  EXPECT_EQ(best.parameter("queue_bytes"), 8U);
+  EXPECT_EQ(best.parameter("unpack_blocks"), 16U);
+  EXPECT_EQ(best.parameter("combining"), 1U);
+  ASSERT_GE(measured.size(), 2U);
+  EXPECT_EQ(measured[1].parameter("packet_bytes"), 4U);  // the start comes first
+  EXPECT_EQ(measured[1].parameter("queue_bytes"), 64U);
+  EXPECT_LT(measured.size(), 60U);  // there are 1458 points
+
+  // A start that no candidate has, and a start that is not possible.
+  packed.start = {3, 64, 16, 2};
+  EXPECT_THROW(tune({{packed}, {}}, seconds, rules), usage_error);
+  packed.start = {4, 64, 16};
+  EXPECT_THROW(tune({{packed}, {}}, seconds, rules), usage_error);
+  packed.start = {4, 64, 16, 2};
+  const tune_result refused = tune(
+      {{{"bulk-copy", {}, true, {}}, packed}, {}},
+      [](const tune_candidate& c, std::uint32_t) {
+        if (c.mechanism == "packed") throw usage_error("it has no room");
+        return std::vector{1.0};
+      },
+      rules);
+  EXPECT_EQ(refused.pick, 0U);
+}
+
 }  // namespace
 }  // namespace interlace::search_tests
