@@ -105,7 +105,7 @@ ROWS = {
         ),
         Line("bytes between GPUs under the baseline, divided by DualOpt's bytes", "traffic"),
         Line(
-            "bytes that remote loads bring under the baseline, divided by DualOpt's bytes",
+            "reply bytes of remote loads under the baseline, divided by reply bytes under DualOpt",
             "traffic-replies",
             published=None,
         ),

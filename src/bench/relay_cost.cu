@@ -204,8 +204,8 @@ class relayed_messages {
   std::uint64_t wrong(std::uint64_t seed) {
     return count_wrong_samples(to_, target_, bytes_, seed, wrong_);
   }
-  // Sends as many messages as fit in the window, but at least one. Returns the time in seconds of
-  // each message.
+  // Sends messages until `window_s` seconds have passed, and at least one message. Returns the mean
+  // time of a message, in seconds.
   double run(double window_s) {
     const auto begin = steady::now();
     std::uint64_t count = 0;

@@ -17,8 +17,8 @@ struct simulated_transfers {
   std::uint32_t messages = 1;     // number of messages that each process sends
   std::uint32_t window = 1;       // most messages that can be outstanding
   // If true, a message is sent once the oldest outstanding message has arrived (a put test). If
-  // false, a whole window is sent once the last windows of all processes have arrived (as in the
-  // OSU bandwidth tests).
+  // false, each process sends a whole window at once. It sends its next window once the current
+  // windows of all processes have arrived (as in the OSU bandwidth tests).
   bool sliding = false;
   bool graphs = false;
   bool overlap = false;  // true: graphs of one process overlap; false: they run one after another

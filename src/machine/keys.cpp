@@ -376,9 +376,10 @@ constexpr std::array key_list{
            number("gpu.launch", "library_kernel_us", not_negative, OF_MACHINE(gpu.call_kernel_ps),
                   "The time of a kernel of a library call, in addition to the time of its launch "
                   "and of its bytes.")),
-    preset("0", number("gpu.launch", "instruction_ns", not_negative, OF_MACHINE(gpu.instruction_ps),
-                       "The time for which the first blocks of a kernel wait for each instruction "
-                       "of the kernel's machine code.")),
+    preset("0",
+           number("gpu.launch", "instruction_ns", not_negative, OF_MACHINE(gpu.instruction_ps),
+                  "The delay of a kernel's first blocks for loading the kernel's machine code, "
+                  "per instruction of this code.")),
     number("gpu.launch", "fence_ns", not_negative, OF_MACHINE(gpu.fence_ps),
            "The time of a release at system scope if no store is outstanding."),
     number("gpu.launch", "device_us", not_negative, OF_MACHINE(gpu.device_launch_ps),

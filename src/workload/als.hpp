@@ -401,7 +401,8 @@ struct als_problem {
     }
     const std::size_t count = user_items.size();
     if (user_values.size() != count || item_users.size() != count || item_values.size() != count) {
-      throw usage_error("the ratings sorted by users differ from those sorted by items");
+      throw usage_error(
+          "the ratings sorted by users and those sorted by items have different lengths");
     }
     if (method != "als" && method != "sgd") {
       throw usage_error("unknown method '" + method + "'; give 'als' or 'sgd'");

@@ -459,7 +459,11 @@ def test_the_core_refuses_what_are_no_ratings() -> None:
         (0, good[0][:-1], "do not divide the given columns into rows"),
         (1, good[1] + np.uint32(30), "not one of the 30 items"),
         (4, good[4] + np.uint32(70), "not one of the 70 users"),
-        (2, good[2][:-1], "ratings sorted by users differ from those sorted by items"),
+        (
+            2,
+            good[2][:-1],
+            "ratings sorted by users and those sorted by items have different lengths",
+        ),
         (6, good[6][:-1].copy(), "not one of the 69 users|do not match the users and items"),
         (7, good[7][:, :8].copy(), "do not match the users and items"),
         (8, "svd", "unknown method 'svd'; give 'als' or 'sgd'"),

@@ -294,7 +294,7 @@ def test_a_transfer_that_cannot_be_measured(run: Run, cuda: FakeCuda) -> None:
             ["overlap", "--peers", "4"],
             "--peers 4: on 4x Fake H200 the first GPU has 3 peers; give at most 3",
         ),
-        (["overlap", "--peers", "0"], "--peers '0': 0 peers cannot run anything; give at least 1"),
+        (["overlap", "--peers", "0"], "--peers '0': the number of peers must be at least 1, not 0"),
         (["overlap", "-b", "32K"], "--bytes '32K': give a size from 64K to 16G, such as 256M"),
         (["overlap", "-b", "17G"], "--bytes '17G': give a size from 64K to 16G, such as 256M"),
         (["overlap", "-b", "1000"], "--bytes '1000': give a size from 64K to 16G, such as 256M"),

@@ -208,7 +208,7 @@ def test_what_the_library_says_is_the_error(
     ("words", "message"),
     [
         (("--sizes", "3K"), "--sizes '3K': give powers of two from 16 to 256M, such as 4K,64K"),
-        (("--blocks", "0"), "--blocks '0': 0 blocks cannot run anything; give at least 1"),
+        (("--blocks", "0"), "--blocks '0': the number of blocks must be at least 1, not 0"),
         (("--directions", "up"), "--directions 'up': give to-gpu or to-host"),
         (("--beside-kernels", "few"), "--beside-kernels 'few': give whole numbers such as 0,4,16"),
         (("-n", "0"), "--repeats 0: give a number of at least 1"),

@@ -88,7 +88,7 @@ WRONG: list[tuple[list[str], str]] = [
                          "blocks, collective, copy, load, overlap, park, simulator, updates"),
     (["trace", "x"], "there is no command trace 'x'; give one of info, convert, replay, record"),
     # GPUs
-    ([*STUDY, "--gpus", "0"], "--gpus '0': 0 GPUs cannot run anything; give at least 1"),
+    ([*STUDY, "--gpus", "0"], "--gpus '0': the number of GPUs must be at least 1, not 0"),
     ([*STUDY, "--gpus", "1,2,8"], "--gpus 8: 4x-volta-nvlink2 has 4 GPUs"),
     *(
         (
@@ -157,7 +157,7 @@ WRONG: list[tuple[list[str], str]] = [
     ([*STUDY, "--tolerance", "nan"], "--tolerance nan: give a number above 0 and below 1"),
     ([*STUDY, "--tolerance", "small"], "--tolerance 'small': give a number"),
     ([*STUDY, "--damping", "1.1"], "--damping 1.1: give a number from 0 to 1"),
-    ([*STUDY, "--split", "0,2"], "--split '0,2': 0 ranges cannot run anything; give at least 1"),
+    ([*STUDY, "--split", "0,2"], "--split '0,2': the number of ranges must be at least 1, not 0"),
     *(
         (
             [*STUDY, "--chunks", text],

@@ -275,8 +275,8 @@ class Launch(Table, frozen=True, kw_only=True):
     # The time of a kernel of a library call, in addition to the time of its launch and of its
     # bytes.
     library_kernel_us: float = 0
-    # The time for which the first blocks of a kernel wait for each instruction of the kernel's
-    # machine code.
+    # The delay of a kernel's first blocks for loading the kernel's machine code, per instruction of
+    # this code.
     instruction_ns: float = 0
     # The time of a release at system scope if no store is outstanding.
     fence_ns: float

@@ -61,7 +61,7 @@ def whole_numbers(option: str, text: str, what: str) -> list[int]:
             "such as 1,2,4"
         )
     if 0 in found:
-        raise UserError(f"{option} {text!r}: 0 {what} cannot run anything; give at least 1")
+        raise UserError(f"{option} {text!r}: the number of {what} must be at least 1, not 0")
     return sorted(set(found))
 
 

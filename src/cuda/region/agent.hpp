@@ -27,8 +27,8 @@ struct agent_arguments {
   kernel::replicas where;
 };
 
-// The number of threads of an agent's block. It is small enough that such a block fits where a
-// block of the kernel has ended.
+// The number of threads of an agent's block. The number is small, so that a block of the agent fits
+// into the room that one ended block of the kernel leaves on a multiprocessor.
 inline constexpr std::uint32_t agent_block_threads = 128;
 
 // The reason why agents cannot copy in bulk on the current device: their code was compiled for a

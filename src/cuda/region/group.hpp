@@ -89,9 +89,10 @@ class group_state {
   void require_local(std::uint32_t device) const;
   // Throws the first failure of any member or process. After a failure, every call throws it again.
   void check() const;
-  // Blocks until the stream has ended. Also reports a chunk for which a stream has waited until the
-  // deadline, because a stream's wait has no deadline of its own. Calls `regularly` from time to
-  // time. An exception from `regularly` ends the wait.
+  // Blocks until the stream's work has ended. A stream that waits for a chunk never times out by
+  // itself. This function therefore watches all streams: if their counters do not change for the
+  // group's deadline and a stream waits for a chunk, the function throws an error that names the
+  // chunk. Calls `regularly` from time to time. An exception from `regularly` ends the wait.
   void synchronize(std::uint32_t device, cudaStream_t stream,
                    const std::function<void()>& regularly) const;
 

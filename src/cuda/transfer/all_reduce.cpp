@@ -221,10 +221,11 @@ void check_all_reduce(const all_reduce_call& what) {
       const bool own = at == other && what.send[at] == what.receive[at];
       if ((!own && meet(what.receive[at], what.send[other], bytes)) ||
           (at < other && meet(what.receive[at], what.receive[other], bytes)))
-        throw usage_error("receive buffer " + std::to_string(at) +
-                          " of an all-reduce overlaps a buffer of participant " +
-                          std::to_string(other) +
-                          "; a receive buffer may only be the send buffer of its own participant");
+        throw usage_error(
+            "receive buffer " + std::to_string(at) +
+            " of an all-reduce overlaps a buffer of participant " + std::to_string(other) +
+            "; a receive buffer must not overlap any other buffer, but it may be exactly "
+            "the send buffer of its own participant");
     }
 }
 

@@ -136,7 +136,8 @@ class fabric {
   void hop(std::uint32_t at, std::uint32_t id);
   // Makes the receiver answer the packets of stores, if the protocol says so.
   void answer(const message& m);
-  // Takes the time of the bytes of answers from a direction that device `at` owns.
+  // Occupies a direction for as long as it needs to carry `bytes` of answers. Device `at` must own
+  // the direction.
   void carry_answer(std::uint32_t at, std::uint32_t way, std::uint64_t bytes);
   std::uint32_t keep(std::uint32_t at, const message& m);
   // Moves a message from one device's table to another device's table, together with the message's

@@ -28,11 +28,11 @@ void check_store_path(const machine::machine& described, store_path path) {
                                       {machine::endpoint_kind::gpu, to});
       if (!way) continue;
       const machine::link& l = described.links[way->front().link];
-      if (finepack_payload_bytes(q, l.protocol) >= least) continue;
+      const std::uint32_t payload = finepack_payload_bytes(q, l.protocol);
+      if (payload >= least) continue;
       throw usage_error("packets of protocol " + l.protocol_name + " carry " +
-                        std::to_string(l.protocol.max_payload_bytes) + " bytes on machine " +
-                        described.name + ", and a line with its sub-header has " +
-                        std::to_string(least) +
+                        std::to_string(payload) + " bytes on machine " + described.name +
+                        ", and a line with its sub-header has " + std::to_string(least) +
                         ": raise max_payload_bytes or take another mechanism");
     }
   }

@@ -398,15 +398,21 @@ TEST(all_reduce, says_what_is_wrong_with_its_buffers) {
             "send buffer 1 of an all-reduce is a null pointer");
   EXPECT_EQ(with([](all_reduce_call& call) { call.receive[2] += 2; }),
             "receive buffer 2 of an all-reduce is not aligned to its elements of 4 bytes");
-  EXPECT_EQ(with([](all_reduce_call& call) { call.receive[0] = call.send[0] + 4; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 0; a receive "
-            "buffer may only be the send buffer of its own participant");
-  EXPECT_EQ(with([](all_reduce_call& call) { call.receive[0] = call.send[1]; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
-            "buffer may only be the send buffer of its own participant");
-  EXPECT_EQ(with([](all_reduce_call& call) { call.receive[1] = call.receive[0] + 396; }),
-            "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
-            "buffer may only be the send buffer of its own participant");
+  EXPECT_EQ(
+      with([](all_reduce_call& call) { call.receive[0] = call.send[0] + 4; }),
+      "receive buffer 0 of an all-reduce overlaps a buffer of participant 0; a receive "
+      "buffer must not overlap any other buffer, but it may be exactly the send buffer of its own "
+      "participant");
+  EXPECT_EQ(
+      with([](all_reduce_call& call) { call.receive[0] = call.send[1]; }),
+      "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
+      "buffer must not overlap any other buffer, but it may be exactly the send buffer of its own "
+      "participant");
+  EXPECT_EQ(
+      with([](all_reduce_call& call) { call.receive[1] = call.receive[0] + 396; }),
+      "receive buffer 0 of an all-reduce overlaps a buffer of participant 1; a receive "
+      "buffer must not overlap any other buffer, but it may be exactly the send buffer of its own "
+      "participant");
   EXPECT_EQ(with([](all_reduce_call& call) { std::swap(call.receive[0], call.receive[1]); }),
             "receive buffer 0 of an all-reduce is on gpu1, but the same participant's send buffer "
             "is on gpu0; give both on "

@@ -419,8 +419,8 @@ TEST(parking, memory_that_cannot_be_unmapped_is_mapped_again) {
   w.driver.fail("unmap", 3, 1);
   w.driver.fail("map", 1, 1);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
-            "cuMemUnmap failed: FAKE; 2 of 4 allocations of pool 'a' are parked and the rest is "
-            "not; resume the pool");
+            "cuMemUnmap failed: FAKE; 2 of 4 allocations of pool 'a' are still parked; resume the "
+            "pool");
   EXPECT_TRUE(w.parking.facts("a").parked);
   (void)w.parking.resume("a");
   for (const block& one : all) EXPECT_TRUE(world::intact(one));

@@ -45,8 +45,8 @@ TEST(steps, a_part_for_each_share) {
   EXPECT_EQ(made.paths[3].bytes, 0U);
   EXPECT_EQ(made.steps.size(), 1U + 8 + 16);
   ASSERT_EQ(made.buffers.size(), 2U);
-  EXPECT_EQ(made.buffers[0].bytes, 1U << 18);  // room for four chunks at each of four places
-  EXPECT_EQ(made.buffers[1].bytes, 1U << 17);  // room for eight chunks at each of four places
+  EXPECT_EQ(made.buffers[0].bytes, 1U << 18);  // room for all four chunks of 2^16 bytes
+  EXPECT_EQ(made.buffers[1].bytes, 1U << 17);  // room for four of the eight chunks of 2^15 bytes
   // The fifth chunk must wait until the first chunk has left.
   for (const step& copy : made.steps) {
     if (copy.path != 2 || copy.leg != 0) continue;

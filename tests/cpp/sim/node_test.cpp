@@ -186,9 +186,9 @@ TEST(sim_node, what_is_delivered_is_in_the_cache) {
   }
 }
 
-// There are 4 x 3 copies, ordered by sender, and for each sender by receiver. Each copy waits for
-// all earlier copies that have its sender or its receiver as one of their ends. Only the copies 1
-// to 3 and 2 to 0 can therefore overlap. The first copy waits for the host.
+// There are 4 x 3 copies, ordered by sender, and for each sender by receiver. A copy waits for
+// every earlier copy that shares a GPU with it. Therefore only two copies can overlap: from GPU 1
+// to GPU 3, and from GPU 2 to GPU 0. The first copy waits for the host.
 TEST(sim_node, serial_copies_are_serial) {
   const auto m = test::meshed(4, protocol_kind::nvlink2);
   const std::uint64_t n = 4'000'000;

@@ -71,8 +71,9 @@ __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
   if (without_room != 0) atomicAdd(direct, static_cast<unsigned long long>(without_room));
 }
 
-// Splits bins into bins of windows. The source bins are the gridDim.y bins of `from` that begin
-// with bin number `first_bin`. The results go to `to`. gridDim.x blocks share a source bin.
+// Splits each of gridDim.y bins of `from` into smaller bins, one for each window. The first of the
+// gridDim.y bins has the number `first_bin`. The results go to `to`. gridDim.x blocks share a
+// source bin.
 template <class Shape, class Record, class Apply>
 __global__ void __launch_bounds__(Shape::threads, Shape::blocks)
     split_kernel(bin_set<Record> to, const bin_set<Record> from, std::uint32_t first_bin,
