@@ -64,8 +64,8 @@ def from_memory(results: dict[str, Any]) -> list[list[str]]:
 
 
 def by_cores(results: dict[str, Any]) -> list[list[str]]:
-    """Return the table rows of loads by fewer cores. Each row also has the highest rate that these
-    cores allow.
+    """Return a table row for each number of cores. Each row compares the rate of Interlace's loads
+    with the highest rate that so many cores allow.
     """
     size, table = results["bytes"], []
     asked = sorted({row["cores"] for row in results["rows"]})

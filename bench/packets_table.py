@@ -20,9 +20,9 @@ MEASURED = FOLDER / "rows-4xh200.json"
 MACHINE = "hgx-h200-4"
 SECTORS = "partial_write_sector_bytes"
 ANSWERS = "write_answer_bytes"
-# The name of a variant, and the keys that it leaves out.
+# maps the name of a variant of the machine to the keys that the variant leaves out
 VARIANTS = {"flits": (SECTORS, ANSWERS), "sectors": (ANSWERS,), "answers": ()}
-# The roles of rows: a key is made from a row, tested on it, or the row is for comparison alone.
+# Maps a row to its role. A key of the machine file was derived from the row, or the row tests keys.
 ROLES = {
     "12 B scattered stores, at a multiple of 16 B": f"`{SECTORS}` was derived from it",
     "48 B scattered stores, at a multiple of 128 B": f"`{SECTORS}` was derived from it",

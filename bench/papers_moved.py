@@ -69,8 +69,8 @@ def joined(before: Path, after: Path) -> dict[str, Any]:
 
 
 def table(found: dict[str, Any]) -> list[str]:
-    """Return the lines of the table. It has the figures of papers_table.py, and one line for each
-    paper.
+    """Return the lines of the table. It has a line for each figure of papers_table.py. After the
+    figures of a paper, one more line has the number of the paper's figures that moved.
     """
     lines = [
         "| paper | figure | published | before | after | after / published |",

@@ -16,7 +16,8 @@ from pathlib import Path
 
 FULL_LINE = re.compile(r"^(\s*)// ?(?!NOLINT)(.*)$")
 TRAILING = re.compile(r"^(.*\S)(\s+)// (.*)$")
-# These are friends, forward declarations, and the outer namespace, which the page names only once.
+# The page leaves out these lines: friends, forward declarations, and the beginning and the end of
+# the outer namespace. The page names the outer namespace only once.
 NOT_SHOWN = re.compile(
     r"\s*friend .*;$|(class|struct) \w+;|namespace interlace {$|}  // namespace interlace$"
 )

@@ -230,9 +230,9 @@ def _varied(quick: bool) -> tuple[str, ...]:
 
 
 def cases(program: str, quick: bool) -> list[Case]:
-    """Return the runs of a program, without its runs in windows.
+    """Return all runs of a program except the runs of `_windows`.
 
-    The beginning of a window depends on the number of accesses of the program, which is known only
+    A window begins after a fraction of the program's accesses. The number of accesses is known only
     after a run.
     """
     kind, main = PUBLISHED[program], main_scale(quick)
@@ -886,7 +886,10 @@ def _fig_13(found: Programs) -> list[FigureRow]:
 
 
 def _fewer(scale: int | None = None) -> Callable[[Found], float]:
-    """Return the function that divides the baseline's bytes between GPUs by DualOpt's bytes."""
+    """Return a function that computes a ratio of bytes on links.
+
+    The ratio is the number of bytes under the baseline divided by that under DualOpt.
+    """
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["link_bytes"]
@@ -896,7 +899,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Return the baseline's bytes for remote loads, divided by DualOpt's bytes for them."""
+    """Return the bytes of the replies to remote loads: the baseline's divided by DualOpt's."""
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -928,7 +931,10 @@ def _fig_14(found: Programs) -> list[FigureRow]:
 
 
 def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Found], float]:
-    """Return the function that divides the baseline's mean time of a load by DualOpt's time."""
+    """Return a function that computes a ratio of the mean times of a load.
+
+    The ratio is the time under the baseline divided by the time under DualOpt.
+    """
 
     def ratio(f: Found) -> float:
         ours = f.run(DUALOPT, scale=scale)["loads"][what]

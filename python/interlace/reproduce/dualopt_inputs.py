@@ -11,16 +11,17 @@ alone. We wrote the choices down before the first run, and they do not change.
   figures with links of 1 GHz. Figures for links of 64 GB/s have keys of their own.
 - In the paper's simulator, a higher frequency (Fig. 2) also shortens the latency of switches and
   links. We run both versions: a higher frequency, and more bandwidth with the same latency.
-- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 has four times this bandwidth. Flits of 32
+- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 has four times that of PCIe 4. Flits of 32
   and 64 B move at the same frequency as flits of 16 B. So links with flits of 32 B have twice the
   bandwidth, and links with flits of 64 B have four times the bandwidth.
 - Machines with 8 and 16 GPUs are trees like the machine with four GPUs: each pair of GPUs has a
   switch, and one root is above all switches.
 - Compute units get blocks by "partition" (Table 1). In section 6.2, they get blocks in turn or
   greedily.
-- Averages are arithmetic means over the eleven programs that are not local-dominated. Five of these
-  programs have 3.6 and six have 1.6, so this mean is 2.5, as the paper states. A mean over all 13
-  programs, or a geometric mean, does not give 2.5.
+- Averages are arithmetic means over the eleven programs that are not local-dominated. The published
+  mean speedup is 3.6 for five of these programs and 1.6 for the other six. The mean over all eleven
+  programs is then 2.5, as the paper states. A mean over all 13 programs, or a geometric mean, does
+  not give 2.5.
 - The windows of Fig. 10 begin at every quarter of a program's accesses.
 - The decision "takes negligible time compared to the total execution time" (section 5). Here the
   engine warms up for 20 000 accesses, and then watches until it has seen 20 000 remote loads. The
@@ -29,10 +30,10 @@ alone. We wrote the choices down before the first run, and they do not change.
   has MGPUSim's own parameters, and its keys end in `-small`. Fig. 2, Fig. 10, granularities and
   timeouts need no decision and use the smaller set.
 - The paper's baseline "adopts runtime of MGPUSIM to distribute data" (section 6.1), and its
-  MGPUSim is version 2.0.1. The source of this version places blocks and pages, and the figures do
-  the same: each GPU has a contiguous range of blocks, and each array its own placement of pages
-  (`own`). An experiment repeats the smaller set with all other placements that `interlace locality`
-  knows (`PLACEMENTS`). MGPUSim has placed blocks by `filled` since April 2022.
+  MGPUSim is version 2.0.1. Our figures place blocks and pages as the source of this version does:
+  each GPU has a contiguous range of blocks, and each array has its own placement of pages (`own`).
+  An experiment repeats the smaller set with all other placements that `interlace locality` knows
+  (`PLACEMENTS`). MGPUSim has placed blocks by `filled` since April 2022.
 - The paper does not name the graph of `bfs`. Its source is "the vertex with maximum outgoing edge".
   MGPUSim generates a graph with three edges per vertex, or reads a graph from a file. The folder of
   its program has the file Slashdot0902.txt: 82,168 vertices and 948,464 edges. The figures use the

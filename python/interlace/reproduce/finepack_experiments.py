@@ -45,7 +45,7 @@ ALONE = ("eqwp", "hit", "ct")  # programs whose neighbouring lanes store to adja
 TO_ALL = ("als", "sssp")
 OF_ALL = [Case(FOUR, name) for name in (INLINE, BASELINE, FINEPACK, GPS)]
 OF_LINES = [Case(FOUR, name) for name in (INLINE, FINEPACK)]
-TWICE = Case(FOUR, BOUND)  # an additional run, of the inputs for 16 GPUs
+TWICE = Case(FOUR, BOUND)  # an additional run on four GPUs, with the inputs for 16 GPUs
 OF_SIXTEEN = "lane-by-lane on 16"
 
 NOTES = {

@@ -26,14 +26,15 @@ kernels for a workload, these figures use the kernel that the papers and the pub
 
 - Stores of Jacobi and diffusion have 128 B (section VI-A). Both programs use one lane for each
   element.
-- PageRank is "an iterative, synchronous series of matrix-vector operations", and SSSP goes over the
-  same rows. The programs are not public. PROACT's paper runs PageRank and SSSP too and finds that
-  "coalescing is poor" (section V-B). `warp-per-row` is the usual matrix-vector kernel for sparse
-  rows (Bell and Garland, 2009), and its stores do not coalesce.
+- PageRank is "an iterative, synchronous series of matrix-vector operations". SSSP also goes over
+  the rows of a sparse matrix, the matrix of its own graph. The programs are not public. PROACT's
+  paper runs PageRank and SSSP too and finds that "coalescing is poor" (section V-B). `warp-per-row`
+  is the usual matrix-vector kernel for sparse rows (Bell and Garland, 2009), and its stores do not
+  coalesce.
 - ALS "performs ALS using Stochastic Gradient Descent for vertices" (PROACT, section IV-C), and its
-  stores make 26 times as many transactions as copies (section V-B). Our kernel `lane-per-row` has a
-  lane for each vertex. Its stores of 4 bytes make 32 times as many transactions as stores of whole
-  lines.
+  stores make 26 times as many transactions as copies make (section V-B). Our kernel `lane-per-row`
+  has a lane for each vertex. Its stores of 4 bytes make 32 times as many transactions as stores of
+  whole lines.
 - CT's data "are produced densely in increasing address order" (PROACT, section V-B), as in our
   program.
 - The kernels of EQWP and HIT have blocks of 16 x 16 lanes (b2r, eqwp.cu: CUDA_BLOCK_SIZE; Tartan,

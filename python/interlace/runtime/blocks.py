@@ -50,7 +50,7 @@ class _Blocks(ctypes.Structure):
     )
 
 
-# Packs the bytes of a _Blocks. To pass bytes to the library takes half as long as to pass a
+# Packs the bytes of a _Blocks. Passing bytes to the library takes half as long as passing a
 # structure of ctypes.
 _MEMBERS = struct.Struct("@PNPNN PNPNN PNN iIii")
 assert _MEMBERS.size == ctypes.sizeof(_Blocks)
@@ -73,8 +73,8 @@ def _numbers(given: Any, which: str) -> _Numbers:
     if isinstance(given, np.ndarray):
         flags, width = given.flags, NUMPY_NUMBERS.get(given.dtype)
         if width is not None and flags.c_contiguous:
-            # To get the address with the buffer protocol takes a quarter of the time that the
-            # array's interface takes.
+            # The buffer protocol gives the address in a quarter of the time that the array's
+            # interface needs.
             if flags.writeable:
                 memory: Any = given
                 address = ctypes.addressof(_Nothing.from_buffer(memory))

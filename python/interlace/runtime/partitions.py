@@ -60,7 +60,7 @@ class PartitionedArray:
             boundaries[d + 1]. By default, the parts are equal.
         packet_bytes: The size of a packet of "packed", a multiple of 128 from 128 to 4096.
         queued_updates: With "packed", the number of updates that an owner can receive in packets
-            from every other device in an epoch. Further updates are sent one by one. 0 means the
+            from each other device in an epoch. Further updates are sent one by one. 0 means the
             number of elements of the largest part.
         combine_in_packets: Whether "packed" combines updates of one element before they leave.
         checks: Whether `check` reports updates beyond the end of the array. With and without this

@@ -119,7 +119,7 @@ def _name(site: Site) -> str:
 def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
     """Return lines about the call sites, sorted by bytes.
 
-    The lines have the copies of each call site, their losses, and what to change.
+    For each call site, the lines show its copies, the time that they lose, and what to change.
     """
     if not counted.sites:
         return []

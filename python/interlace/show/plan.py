@@ -56,7 +56,7 @@ def _one_message(planned: Planned) -> list[str]:
 def _several_messages(planned: Planned) -> list[str]:
     """Return a line for each message with the paths that it uses.
 
-    Further lines have the reasons why other paths are not used.
+    Further lines say why other paths are not used.
     """
     plan = planned.plan
     starts = max(len("from"), *(len(m.start) for m in planned.messages))

@@ -112,7 +112,7 @@ class Cost(Head, frozen=True):
     gpus: int
     parts: list[Part]
     published: list[dict[str, str]]
-    # what schemes for remote loads need; empty unless the machine describes DualOpt
+    # the needs of schemes for remote loads; empty unless the machine describes DualOpt
     needs: list[dict[str, str]]
 
 

@@ -78,7 +78,7 @@ class LoadRow(msgspec.Struct):
     gb_per_s: float
     speedup: float | None  # the speedup over safetensors' load_file with the same place and memory
     wrong: int | None  # the number of wrong tensors in the first load
-    host_peak: int | None  # the largest number of bytes of memory in use beyond the tensors
+    host_peak: int | None  # the peak memory use in bytes, without the tensors
     device_peak: int | None
 
 

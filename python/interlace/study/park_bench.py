@@ -45,7 +45,7 @@ DRIVER_VERSION = Path("/sys/module/nvidia/version")
 
 
 def _parking() -> Any:
-    """Return `interlace.runtime.parking`. To load it takes long, and help texts do not need it."""
+    """Return `interlace.runtime.parking`. It loads slowly, and help texts do not need it."""
     from interlace.runtime import parking
 
     return parking
@@ -214,8 +214,8 @@ class _Cumem:
     """
 
     GRANULE = 2 * MIB
-    # For tensors below the first size, PyTorch's caching allocator allocates segments of the second
-    # size, which the tensors share.
+    # Pairs (limit, bytes). Tensors smaller than the limit share segments of this many bytes, as in
+    # PyTorch's caching allocator. The first pair whose limit exceeds a tensor's size applies.
     TOGETHER = ((MIB, 2 * MIB), (10 * MIB, 20 * MIB))
     ALIGNMENT = 512
 

@@ -65,9 +65,9 @@ class HostUpdatesRow(msgspec.Struct):
     sent_per_s: float  # the rate of bins over the link, from the median of `sent_s`
     stores_per_s: float  # the rate of stores over the link
     atomics_per_s: float  # the rate of atomics over the link
-    host_per_s: float  # the rate of the host without the GPU, on all cores
+    host_per_s: float  # the rate if all cores of the host make the updates, without the GPU
     copies_per_s: (
-        float  # the largest rate if the table goes to the GPU and back whenever the bins are full
+        float  # the rate if the whole table is copied to the GPU and back for each fill of the bins
     )
     over_stores: float
     over_best: float  # the speedup of bins over the fastest other method

@@ -2,10 +2,10 @@
 
 Both times are those of a warm iteration. The measured time is the difference of two runs with
 different numbers of iterations, divided by the difference of these numbers, so it does not include
-the launch of a graph. Both runs follow warm-ups. The simulated time is the mean over the iterations
-that a sampled run repeats. Both nodes choose the size of blocks that suits the number of threads of
-the GPU. We chose the sizes of the data by the bytes that an iteration touches, before we compared
-any times.
+the launch of a graph. Both runs follow warm-ups. A simulated run simulates four iterations, and its
+later iterations repeat the last two of these. The simulated time is the mean of the last two. Both
+nodes choose the size of blocks by the number of threads that the GPU holds. We chose the sizes of
+the data by the bytes that an iteration touches, before we compared any times.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from interlace.workloads import WORKLOADS, Workload, inputs_of
 
 FORMAT = 1  # the format version of results files
 MORE, FEWER = 12, 4  # the numbers of iterations of the two measured runs
-SIMULATED = 5  # the iterations of the simulated run; the last one stands for all later iterations
+SIMULATED = 5  # the iterations of a simulated run; only the first four are simulated
 WARMUP = 2
 REPEATS = 5
 CASE = Case(1, BASELINE)
@@ -88,7 +88,7 @@ class MeasuredWorkload(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def key(self) -> Key:
-        """Return the workload with the size."""
+        """Return the names of the workload and of its size."""
         return Key(self.workload, self.size)
 
 

@@ -62,9 +62,9 @@ def region_options(candidate: Candidate | Tried | Picked) -> dict[str, Any]:
 def _together(group: Group, make: Callable[[], Any]) -> list[Any]:
     """Call `make` on all ranks, and return the results of all ranks, in the order of the ranks.
 
-    If `make` raises on one rank, this function raises on all ranks. That rank may fail before it
-    makes a region, while the other ranks already gather for the region. The gather then fails, and
-    all ranks gather again here.
+    If `make` raises on one rank, this function raises on all ranks. The rank may fail before it
+    makes a region, while all other ranks already take part in the gather that makes a region. That
+    gather then fails, and all ranks gather again here.
     """
     told: dict[str, Any]
     failed: Exception | None = None

@@ -40,7 +40,8 @@ DEFAULT_RATE = 0.05
 STEPS = 1  # the number of gradient steps in an epoch of sgd
 
 FLOAT32_ROUNDING = 2.0**-24
-# If a warp computes a row, each lane sums at most this many ratings, a third of a part of the row.
+# If a warp computes a row, each lane sums at most this many ratings. A warp sums a part of a row,
+# which has at most 512 ratings, and works on three ratings at a time.
 MOST_ADDED = 171
 
 

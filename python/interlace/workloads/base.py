@@ -269,11 +269,12 @@ class Workload(ABC):
         cut_like_gpus: bool = False,
         threads: int = 1,
     ) -> Outcome:
-        """Run on a simulated machine, with `threads` threads. `record` is a trace file to write.
+        """Run on a simulated machine. `record` is a trace file to write.
 
-        Unless `whole` is set, a run whose iterations repeat simulates only the first iterations.
-        With `cut_like_gpus`, the sizes of blocks suit the number of threads of the machine's GPUs,
-        as on real GPUs.
+        `threads` is the number of the host's threads that simulate. Unless `whole` is set, a run
+        whose iterations repeat simulates only the first iterations. With `cut_like_gpus`, the
+        workload chooses the sizes of blocks by the number of threads that a GPU of the machine
+        holds. Runs on real GPUs always do this.
         """
         named: dict[str, Any] = {} if record is None else {"record": str(record)}
         if not whole:

@@ -220,7 +220,7 @@ MOST_RAYS = 2**31 - 1
 # which attenuates like water.
 SIDE_CM = 24.0
 
-_BAND = 64  # this many rows of pixels, or rays, fit in a cache
+_BAND = 64  # the rows of pixels, or the rays, that are computed together; their data fit in a cache
 _ENTRY_BYTES = 12  # the bytes of an entry of the system's matrix
 
 

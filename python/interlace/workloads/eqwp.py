@@ -192,7 +192,7 @@ def propagate(start: Start, steps: int) -> Field:
 
 
 def _before(f: Field, axis: int) -> Field:
-    """Return, for each point, the fourth-order difference between the point and the point before.
+    """Return a fourth-order difference at the middle between each point and the point before it.
 
     Values outside the grid are 0.
     """
@@ -200,7 +200,7 @@ def _before(f: Field, axis: int) -> Field:
 
 
 def _behind(f: Field, axis: int) -> Field:
-    """Return, for each point, the fourth-order difference between the next point and the point."""
+    """Return a fourth-order difference at the middle between each point and the next point."""
     return _differences(f, axis, 1)
 
 

@@ -187,8 +187,8 @@ class RandomAccess(UpdateWorkload):
     def arguments(self) -> tuple[Any, ...]:
         import numpy as np
 
-        # The result has, for each lane, the word before the lane's first update. The lane computes
-        # its words from this word on.
+        # `starts` has a word for each lane. The lane's first update has the next word of the
+        # sequence, and the lane computes each further word from the previous word.
         each = self.updates // self.lanes
         starts = np.array([1], dtype=np.uint64)
         while starts.size < self.lanes:

@@ -17,7 +17,7 @@ class Problem(NamedTuple):
     name: str
     sizes: str  # the sizes, as text for messages and results
     function: str  # the name of the function in the compiled module
-    arguments: tuple[Any, ...]  # the program's own arguments, after those of all programs
+    arguments: tuple[Any, ...]  # the program's own, which follow the arguments of all programs
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # the largest rounding error of each element
 
