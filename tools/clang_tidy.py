@@ -41,8 +41,9 @@ NOISE = (" warnings generated.", " warning generated.")
 
 
 class Group(NamedTuple):
-    """Sources whose compile commands differ only in file names, and the file whose existence says
-    that a check found nothing.
+    """Sources whose compile commands differ only in file names.
+
+    The file `mark` exists if a check of these sources found nothing.
     """
 
     name: str
@@ -109,7 +110,7 @@ def packed(folders: Iterable[list[Path]]) -> list[list[Path]]:
 
 
 def compiled(file: Path) -> list[Path]:
-    """Return the file itself, or the sources that it includes if it is a unity file of cmake."""
+    """Return the sources that a unity file of cmake includes, or any other file itself."""
     if file.suffix != ".cxx":
         return [file]
     return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]

@@ -25,7 +25,7 @@ from interlace.base.memory import memory_bytes as memory_bytes
 
 _PIECE = 1 << 20  # the bytes of one read
 _BANNER = b"%%matrixmarket"
-_ENTRY_BYTES = 256  # more than any line with an entry needs, even with comments
+_ENTRY_BYTES = 256  # a line with an entry has fewer bytes, even with comments
 _INTEGER = re.compile(rb"[+-]?[0-9]+")
 
 

@@ -96,7 +96,7 @@ GIB = 1 << 30
 ELEMENT_BYTES = 4  # the size of a float32, which is the type of every region of a workload
 
 # The real node refuses to wait for more than 256 chunks of a part. This limit is lower, because a
-# part can have a few more chunks: chunks at the ends of a part are smaller.
+# part can have a few chunks more than its size suggests: the chunks at its ends can be smaller.
 MOST_WAITS = 250
 
 
@@ -149,7 +149,7 @@ class Config(NamedTuple):
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:
-        """Return the configuration in the fields of a row."""
+        """Return the configuration whose values are in `fields`, the fields of a row."""
         return cls(*(fields.get(name) for name in cls._fields))
 
     def given(self) -> dict[str, int | str]:

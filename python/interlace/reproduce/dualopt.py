@@ -283,7 +283,7 @@ def _placements(quick: bool) -> Sequence[tuple[str, str]]:
 def inputs(quick: bool) -> dict[str, Any]:
     """Return the scales of the inputs, the seed, and how the machines differ.
 
-    The sizes of a program are in each of its runs.
+    The record of each run has the sizes of its program.
     """
     return {
         "seed": unified.SEED,
@@ -714,7 +714,10 @@ def _classes_by_place(found: Programs) -> list[FigureRow]:
 
 
 def _classes_of_runs(found: Programs) -> list[FigureRow]:
-    """Table 2 by the counts of whole runs. Fig. 12 compares the engine with this model."""
+    """Table 2 with the classes that follow from whole runs.
+
+    Fig. 12 compares the engine's estimates with whole runs.
+    """
     rows = []
     scales = {"of-run": next(iter(found.values())).main, "of-run-small": SMALL}
     for key, scale in scales.items():

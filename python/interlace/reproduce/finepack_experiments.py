@@ -200,7 +200,7 @@ def rows_of(
         *rows,
         stores.over_all(large, lane, NOTES[lane]),
         *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
-        # The measure of `bound` reads the case `TWICE`: the larger inputs on four GPUs.
+        # `bound` takes its value from the case `TWICE`, the larger inputs on four GPUs.
         bound.over_all(sixteen, twice, NOTES[twice]),
         *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
     ]

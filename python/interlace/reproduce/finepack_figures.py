@@ -31,7 +31,7 @@ class Figure(NamedTuple):
     of: Measure  # a function that computes the value for a program
     note: str = ""
     average: bool = False  # whether the mean is the arithmetic mean instead of the geometric mean
-    on: str = ""  # the machine, unless it is the machine with four GPUs
+    on: str = ""  # names the machine in the row; empty for the machine with four GPUs
 
     def over_all(
         self, results: Mapping[str, Results], varied: str = "", note: str = ""

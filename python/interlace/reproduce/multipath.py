@@ -302,7 +302,10 @@ def _ring(name: str, quick: bool) -> Ring:
 
 
 class Phases(NamedTuple):
-    """The seconds of the phases of a graph, and of its message, in the first and in later uses."""
+    """The seconds that a message in a graph takes, and the seconds of each phase of the graph.
+
+    `first` is for the first use of the graph, and `later` is for later uses.
+    """
 
     nodes: int
     first: dict[str, float]
@@ -470,7 +473,7 @@ def _put_work(quick: bool) -> list[Job]:
 
 
 def _later_work(quick: bool, puts: dict[tuple[Any, ...], dict[int, Sent]]) -> list[Job]:
-    """Return the runs that use the chunk counts that were fastest for puts."""
+    """Return the runs that reuse a chunk count: the fastest count for puts of the same size."""
     work: list[Job] = []
     for short, name in MACHINES.items():
 
@@ -588,7 +591,7 @@ DIRECT = ("1", STREAMS)
 
 
 def _put_gain(of: Found, executor: str, paths: Sequence[str]) -> float:
-    """Return the largest speedup over one path among large messages."""
+    """Return the largest speedup over one path that any large message has."""
     return max(
         gain
         for way in paths
@@ -717,7 +720,7 @@ def _most(gains: dict[tuple[int, int], float], window: int) -> float:
 
 
 def _host_gain(sent: dict[tuple[str, str], Mpi], window: int) -> float:
-    """Return the speedup of the largest messages by adding the host path."""
+    """Return the speedup that the additional path through the host gives the largest messages."""
     gains = _gains(sent, ("3h", STREAMS), ("3", STREAMS))
     return gains[window, max(size for _, size in gains)]
 

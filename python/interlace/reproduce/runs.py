@@ -70,7 +70,10 @@ class Runner:
         self.simulate_each([(workload, name, case, results) for case in cases for name in chosen])
 
     def simulate_each(self, runs: Sequence[tuple[Workload, str, Case, dict[str, Results]]]) -> None:
-        """Run cases of any workloads and machines. Add each outcome to the results in its run."""
+        """Run cases of any workloads and machines.
+
+        Each run has a dictionary of results, to which the outcome of the run is added.
+        """
         described = {
             name: to_core(self.described.get(name) or load_machine(name), self.core)
             for _, name, _, _ in runs

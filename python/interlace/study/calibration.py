@@ -21,8 +21,8 @@ from interlace.study.copy_bench import Pairs
 from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
 
-GPUS = 4  # the number of GPUs of the largest rows
-PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation gives the time of a round
+GPUS = 4  # the rows with the most GPUs have this many
+PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation shows how long a round takes
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB; a real node waits for at most 256 chunks
 STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all others

@@ -218,9 +218,9 @@ def _listed(
 
 
 def _given(options: Any, file: Path) -> dict[str, Any]:
-    """Return the workload's options by the names of its inputs.
+    """Return the workload's options. The keys are the names of the fields of its inputs.
 
-    In the file, the options have their names on the command line.
+    The file has other keys: the names of the options on the command line.
     """
     where = f"{file}: options"
     if not isinstance(options, dict):

@@ -56,8 +56,8 @@ class Plan:
     def may_do_without(self, case: Case) -> bool:
         """Return whether the study may leave this case out.
 
-        This is so if the user did not name the case, and the case has an agent of `polling` that
-        copies in bulk. Such an agent needs much shared memory, so it may not fit on a GPU.
+        The study may leave out a case with an agent of `polling` that copies in bulk, unless the
+        user named the case. Such an agent needs much shared memory, so it may not fit on a GPU.
         """
         known = self.profiled.get(case.gpus, {}).get(case.mechanism)
         named = case.config == known or self.besides.get(case.gpus) == case[1:]
@@ -295,8 +295,8 @@ def _count(
 ) -> dict[Case, Counted]:
     """Return the host node's counts for each case.
 
-    The wire bytes include the measured protocol bytes. The deliveries and the work of the kernels
-    do not depend on the mechanism.
+    The wire bytes include the measured protocol bytes. The bytes that exchanges deliver and the
+    work of the kernels do not depend on the mechanism.
     """
     core = load_core()
     cache_bytes = node.gpu_rates().cache_bytes

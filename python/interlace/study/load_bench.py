@@ -110,8 +110,8 @@ class Request(NamedTuple):
     repeats: int
     places: tuple[str, ...] = ("cache",)
     methods: tuple[str, ...] | None = None  # the loaders; None means all loaders
-    # `interlace` and the limit depend on the cores, and are also measured with these numbers of
-    # cores
+    # `interlace` and the limit depend on the number of cores. They are also measured with each of
+    # these numbers.
     cores: tuple[int, ...] = ()
     limit_s: float | None = None  # no measurement starts after this many seconds
 

@@ -162,7 +162,7 @@ def _checkpoint_reader(asked: Asked) -> Arrived:
     yield from state.items()
 
 
-PIECE = 1 << 20  # the bytes of one read of `_limit`
+PIECE = 1 << 20  # the bytes that a thread of `_limit` reads at a time
 
 
 def _limit(flags: int) -> Callable[[Asked], Arrived]:

@@ -199,7 +199,7 @@ def measure_links() -> list[dict[str, Any]]:
 
 
 def device_name(name: Any) -> str:
-    """Return the name of a device in measurements, such as gpu0, for 0, "gpu0" or "host"."""
+    """Return the name of a device: for example, "gpu0" for the number 0, and "host" for "host"."""
     return f"gpu{name}" if isinstance(name, int) else str(name)
 
 

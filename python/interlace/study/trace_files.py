@@ -13,7 +13,7 @@ from interlace.study.address_map import Places
 
 ACCEL_SIM, NVBIT, MGPUSIM = "accel-sim", "nvbit", "mgpusim"
 FORMATS = (ACCEL_SIM, NVBIT, MGPUSIM)
-COMPONENT = "L1VCache"  # in MGPUSim, the vector units send their accesses to such components
+COMPONENT = "L1VCache"  # in the names of MGPUSim's caches that get the vector units' accesses
 
 PIECE = 1 << 20
 # Compressed bytes are read in small pieces. The size of an unpacked piece is then limited, even if

@@ -33,7 +33,7 @@ SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # to 4 MiB
 MOST_BYTES = 128 * MIB  # the largest size of a batch
 MOST_BLOCKS = 1024
 SPREAD = 2  # the memory has room for this many times the blocks, so that the blocks are scattered
-REPEATS = 15  # fewer repeats choose between a kernel and a driver batch by chance
+REPEATS = 15  # with fewer repeats, chance decides between a kernel and a driver batch
 
 
 class Time(msgspec.Struct, frozen=True):

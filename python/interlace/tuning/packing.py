@@ -19,7 +19,8 @@ from interlace.workloads import Workload
 
 PACKET_BYTES = tuple(1 << k for k in range(7, 13))  # 128 to 4096
 USUAL_PACKET = 512
-# A queue of fewer packets has many that are not full, because each warp ends with such a packet.
+# With fewer packets in a queue, many of the packets are not full, because the last packet of a warp
+# usually is not full.
 LEAST_PACKETS = 32
 # An update of 4 bytes takes 8 bytes in a packet, because the element's place has 4 bytes. Larger
 # values need a smaller factor.
@@ -36,7 +37,7 @@ MOST_PACKING_BYTES = 64 << 10
 
 
 class Rates(NamedTuple):
-    """What the reference node counts in the epoch with the most updates of a workload."""
+    """The reference node's counts for the epoch in which a workload makes the most updates."""
 
     pair_bytes: float  # bytes of the values that a device sends to another device, on average
 

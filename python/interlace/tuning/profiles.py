@@ -55,7 +55,7 @@ class Machine(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Return the properties that identify the machine. The driver may differ."""
+        """Return the properties that identify the machine. The driver is not one of them."""
         return self.node, self.model or self.name
 
     def differences(self, other: Machine) -> list[str]:

@@ -36,7 +36,8 @@ DEFAULT_SMOOTHING = 0.01
 RAYS_OF_A_BLOCK = 128  # a part of the rays consists of whole blocks of this many rays
 FLOAT32_ROUNDING = 2.0**-24
 STRIPS_AT_A_TIME = 16  # the strips along a ray are summed in groups of this many strips
-# The largest rounding error of a position in a tile: two steps of up to 45 bins, each up to 2**-19.
+# The largest rounding error of a position in a tile, in units of 2**-24. A position follows from
+# two steps of up to 45 bins. Each step rounds by at most 2**-19.
 POSITION_ROUNDINGS = 64
 
 
@@ -344,7 +345,7 @@ def phantom(size: int) -> NDArray[np.float64]:
 
 
 def phantom_scan(size: int, angles: int, detectors: int) -> NDArray[np.float64]:
-    """Return the line integrals of the phantom's ellipses in closed form, as level times pixels."""
+    """Return the exact line integrals of the phantom's ellipses. Lengths are in pixels."""
     import numpy as np
 
     half = size / 2

@@ -67,8 +67,8 @@ class Sssp(GraphWorkload):
         self.start = int(graph.out_degree.argmax()) if inputs.source is None else inputs.source
         self.to_the_end = inputs.iterations is None
         if self.to_the_end:
-            # No shortest path has as many edges as the graph has rows. The last iteration finds
-            # that nothing changes.
+            # A shortest path has fewer edges than the graph has rows. One more iteration finds that
+            # nothing changes.
             self.iterations = min(graph.rows, MAX_ITERATIONS)
         self._longest = 0 if self.to_the_end else self.iterations
 

@@ -1,6 +1,6 @@
 """Finds clusters of random points: the cluster of each point, and the centre of each cluster.
 
-All values are whole numbers, in units of 1/16 or 1/256.
+All computations use whole numbers: points in units of 1/16, and centres in units of 1/256.
 """
 
 from __future__ import annotations
