@@ -243,7 +243,7 @@ def test_the_table_and_the_page_of_the_benchmark(capsys: pytest.CaptureFixture[s
     )  # fmt: skip
     print_blocks(results)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "by at most +25.0 %: 256 x 4 KiB to-gpu" in shown
+    assert "for 256 x 4 KiB to-gpu, where its time differs by +25.0 %" in shown
     assert "3 blocks wrong." in shown
     assert "20.0" in shown
     text = page(results)

@@ -182,7 +182,7 @@ def test_a_gpu_that_fails_ends_it(cuda: FakeCuda, run: Run, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--directions", "up"), "unknown direction 'up'"),
+        (("--directions", "up"), "there is no direction 'up'"),
         (("-b", "2M", "-e", "1M"), "--begin 2M is more than --end 1M"),
         (("--factor", "1"), "--factor 1"),
         (("--repeats", "many"), "--repeats 'many'"),

@@ -255,7 +255,7 @@ def test_wrong_options_are_refused(run: Run, tmp_path: Path, map_file: Path) -> 
     assert "--machine is missing" in error_of(run, "replay", out)
     assert "give one of inline, " in error_of(run, "replay", out, "-m", MACHINE, "--mechanism", "x")
     assert "--output is missing" in error_of(run, "record", "jacobi", "-m", MACHINE)
-    assert "mechanism that can be recorded 'polling'" in error_of(
+    assert "no recordable mechanism 'polling'" in error_of(
         run, "record", "jacobi", "-m", MACHINE, "-o", out, "--mechanism", POLLING
     )
     assert "has 4 GPUs" in error_of(run, "record", "jacobi", "-m", MACHINE, "-o", out, "-g", 5)

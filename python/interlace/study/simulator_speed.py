@@ -139,7 +139,7 @@ def _store(repeats: int) -> StoresAlone:
         begin = time.thread_time()
         with core_errors():
             *_, packets = core.simulate_stores(
-                machine, CASE.gpus, CASE.gpus, STORED_BYTES, STORED, 1
+                machine, CASE.gpus, CASE.gpus, STORED_BYTES, STORED, 1, 0, 0
             )
         cpu_s = time.thread_time() - begin
         if best is None or cpu_s < best.cpu_s:
