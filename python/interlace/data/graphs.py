@@ -489,7 +489,7 @@ def _fast_edge_list(data: bytes, columns: int | None) -> _EdgeList | None:
     """Return the edges, read by numpy, or None if numpy found an error.
 
     `columns` is the number of columns that each line must have: 3 with weights, 2 without weights.
-    None means that a line may have a third column or not.
+    If `columns` is None, the third column is optional.
     """
     kinds: Any = [("source", np.int64), ("target", np.int64), ("weight", np.float64)]
     try:

@@ -85,13 +85,13 @@ def load_ratings(path: str | os.PathLike[str]) -> Ratings:
 def generate(users: int, items: int, ratings: int, seed: int = 1) -> Ratings:
     """Generate random ratings from 1 to 5.
 
-    A few users and items have many ratings: with n users or items, a rating belongs to number
-    floor(n * u**3), where u is random. So the first eighth of the users has half of all ratings.
-    Each user and each item has a vector of two hidden numbers in -1 .. 1. The rating of an item
-    with the vector q by a user with the vector p is 3 + p . q + noise in -0.5 .. 0.5. All random
-    numbers are uniform and come from the upper 24 bits of PCG64's output for the seed. They are
-    drawn in this order: u for the users of all ratings, u for the items of all ratings, the noise,
-    the users' hidden numbers, the items' hidden numbers.
+    A few users and items have many ratings. With n users, a rating belongs to user floor(n * u**3),
+    where u is random. So the first eighth of the users has half of all ratings. Items are chosen in
+    the same way. Each user and each item has a vector of two hidden numbers in -1 .. 1. The rating
+    of an item with the vector q by a user with the vector p is 3 + p . q + noise in -0.5 .. 0.5.
+    All random numbers are uniform and come from the upper 24 bits of PCG64's output for the seed.
+    They are drawn in this order: u for the users of all ratings, u for the items of all ratings,
+    the noise, the users' hidden numbers, the items' hidden numbers.
     """
     what = f"{ratings} ratings"
     reading.require_memory(

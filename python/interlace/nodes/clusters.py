@@ -112,7 +112,7 @@ def run_on_cluster(
 
 
 class _Silence:
-    """Reports each worker that has sent its scheduler nothing for a while, once per worker."""
+    """Reports each worker once, after it has sent its scheduler nothing for SILENT_S seconds."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say

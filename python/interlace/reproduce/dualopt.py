@@ -577,7 +577,7 @@ def _fig_3(found: Programs) -> list[FigureRow]:
 
 
 def _fig_4(found: Programs) -> list[FigureRow]:
-    """Fig. 4: the fraction of their time that remote loads spend between GPUs."""
+    """Fig. 4: the fraction of a remote load's time that the load spends between GPUs."""
 
     def share(f: Found) -> float:
         loads = f.run(DIRECT)["loads"]

@@ -32,12 +32,12 @@ def mean(results: Mapping[str, Results], of: Measure) -> float | None:
 
 
 def speedup(gpus: int, mechanism: str) -> Measure:
-    """Return the measure: a mechanism's speedup over one GPU."""
+    """Return the function that computes a mechanism's speedup over one GPU."""
     return lambda r: r.speedup(Case(gpus, mechanism))
 
 
 def gain(gpus: int, mechanism: str, over: str) -> Measure:
-    """Return the measure: the speedup of `mechanism` over the mechanism `over`."""
+    """Return the function that computes the speedup of `mechanism` over the mechanism `over`."""
     return lambda r: r.time(Case(gpus, over)) / r.time(Case(gpus, mechanism))
 
 
@@ -48,12 +48,12 @@ def all_bytes(r: Results, mechanism: str) -> float:
 
 
 def fewer(mechanism: str) -> Measure:
-    """Return the measure: a mechanism's bytes on the links divided by FinePack's bytes."""
+    """Return the function that divides a mechanism's bytes on the links by FinePack's bytes."""
     return lambda r: all_bytes(r, mechanism) / all_bytes(r, FINEPACK)
 
 
 def wasted_share(mechanism: str) -> Measure:
-    """Return the measure: the share of a mechanism's bytes that nobody reads."""
+    """Return the function that computes the share of a mechanism's bytes that nobody reads."""
 
     def share(r: Results) -> float:
         wasted = r.outcomes[Case(FOUR, mechanism)].wire.wasted or 0
@@ -81,7 +81,10 @@ def packed(r: Results) -> float:
 
 
 def flushed_for(reason: str, mechanism: str) -> Measure:
-    """Return the measure: the share of flushes that have this reason, or 0 without flushes."""
+    """Return the function that computes the share of flushes with this reason.
+
+    The share is 0 if there are no flushes.
+    """
 
     def share(r: Results) -> float:
         counted = stores(r, mechanism)

@@ -97,9 +97,9 @@ def default_ring(threads: int, gpus: int) -> tuple[int, int]:
     A few threads read slower than a link copies, so they need few slots. With slots of 1 MiB, the
     calls of the driver would take a tenth of the threads' time. Up to eight threads are fastest
     with eight slots of 8 MiB. More than eight threads read faster than a link copies. They have
-    large slots for two reasons: a link is idle for 2 to 3 us between two copies, and the driver
-    delays new copies while memory is allocated, but a copy of 32 MiB takes longer than most of
-    these delays. If there are several GPUs, the GPUs relay copies, but only large copies.
+    large slots for two reasons. A link is idle for 2 to 3 us between two copies. The driver delays
+    new copies while memory is allocated, and a copy of 32 MiB that already runs takes longer than
+    most of these delays. If there are several GPUs, the GPUs relay copies, but only large copies.
     """
     if gpus > 1:
         return 8, 16 << 20

@@ -77,7 +77,7 @@ class Balance(msgspec.Struct):
     rounds: int  # the number of rounds of computation in the kernel
     transfer_s: float  # the time of the bulk copy
     compute_s: float  # the time of the kernel alone
-    spread: float  # the last time of bulk-copy divided by its first time, minus 1
+    spread: float  # the change of bulk-copy's time from start to end, as a fraction; never negative
     copied_epoch_s: list[float]  # the time of bulk-copy with a kernel that does not compute
     stored_epoch_s: list[float]  # the time of a kernel that runs alone and does not compute
     compute_epoch_s: list[float]

@@ -23,7 +23,7 @@ def make(extent: int, generator: np.random.Generator) -> Problem:
 
 
 def of_edges(vertices: int, ends: npt.NDArray[np.integer]) -> Problem:
-    """Return the search of a graph whose edges go from the vertices ends[0] to ends[1]."""
+    """Return the search of a graph. Edge k goes from vertex ends[0, k] to vertex ends[1, k]."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
