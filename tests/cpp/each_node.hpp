@@ -30,9 +30,11 @@ void on_each_node(std::uint32_t devices, std::uint32_t width, Body body) {
   }
 }
 
-// Calls body(node, devices, width, mechanism) with one GPU for one mechanism, with three GPUs for
-// each simulated mechanism that moves regions, and with two and four GPUs and warps of 64 lanes for
-// one mechanism.
+// Calls body(node, devices, width, mechanism) in these configurations:
+//
+// - one GPU, with bulk copies;
+// - three GPUs, with each simulated mechanism that moves regions;
+// - two and four GPUs with warps of 64 lanes, with inline stores.
 template <class Body>
 void on_every_node(Body body) {
   const auto run = [&](std::uint32_t devices, std::uint32_t width, kernel::mechanism how) {

@@ -30,8 +30,8 @@ constexpr std::uint32_t lanes = 128;
 struct mixer {
   static constexpr std::uint32_t threads = lanes;
   replicated<std::uint32_t> data;
-  // For each element, the index of its distant element. This device subscribes to the distant
-  // element.
+  // For each element of this device, the index of its distant element. The device subscribes to
+  // all these distant elements.
   local<const std::uint32_t> source;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

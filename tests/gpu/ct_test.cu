@@ -46,8 +46,8 @@ struct scan {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = unit(2, i);
     return values;
   }
-  // The curvature is larger than any sum of lengths, weights and rays, so no value grows without
-  // bound.
+  // This curvature is above the sum over all rays that ct.hpp names, for every pixel. No value of
+  // the image therefore grows without bound.
   std::vector<float> curvature() const {
     return std::vector<float>(std::size_t{size} * size, 3.0F * static_cast<float>(angles * size));
   }

@@ -40,7 +40,8 @@ struct turned {
   }
 };
 
-// Sets each element to the value that another device has in the same place, plus one for each step.
+// Sets each element to value(element, step + 1). To compute this value, a step needs the value from
+// the step before of an element of another device.
 struct filled {
   static constexpr std::uint32_t threads = 256;
   replicated<std::uint32_t> data;

@@ -35,7 +35,7 @@ TIMED_EPOCHS = 20
 TIMED_RUNS = 9
 THREADS = 128
 LEAST_LEAK = 1 << 20  # bytes; the driver itself may keep less than this
-MOST_LONGER = 1.03  # the largest allowed time of several processes over that of one
+MOST_LONGER = 1.03  # the largest allowed ratio of the time of several processes to that of one
 LATE_S = 2  # time in which every process must report a missed deadline
 SHARED_LATE_S = 10  # as LATE_S, but for processes that take turns on one GPU
 
@@ -376,9 +376,7 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
 
 
 def together(of_ranks: list[dict[str, dict[int, float]]]) -> dict[str, list[float]]:
-    """Return the times of an epoch in us for each mechanism, as a list with a time for each device
-    in order.
-    """
+    """Return, for each mechanism, the times of an epoch in us on all devices, in their order."""
     merged = {
         mechanism: {d: us for found in of_ranks for d, us in found[mechanism].items()}
         for mechanism in MECHANISMS

@@ -17,7 +17,7 @@ struct simulated_trace {
 std::vector<simulated_trace> simulated_forms();
 std::vector<simulated_trace> simulated_workloads();
 
-// What a trace file contains. The file is also replayed on a simulated machine.
+// The contents of a trace file, and counts from a replay of the file on a simulated machine.
 struct trace_file {
   kernel::trace_totals totals;  // counts all accesses as local memory, in lines of 128 bytes
   std::uint64_t kernels = 0;

@@ -257,7 +257,8 @@ class Fake:
                 values[:] = np.nan  # no device has received values
             exposed, sent = 0.0, 0
         epoch = compute + exposed + extra
-        # The time in separate runs, which have events between the parts of an iteration.
+        # On GPUs, this time comes from separate runs, which have events between the parts of an
+        # iteration.
         copied = exposed / 3 if node == "cuda" else exposed
         timeline = []
         for first in (0.0, epoch):
@@ -343,7 +344,7 @@ class FakeCuda(Fake):
         self.collectives: list[tuple[Any, ...]] = []
         self.relay_costs: list[tuple[Any, ...]] = []
         self.wrong_bytes: dict[str, int] = {}  # maps a method to the number of wrong bytes
-        # each entry has copies, and whether the host times them
+        # the measured copies, each with true if the host measured the time
         self.streams: list[tuple[Any, bool]] = []
         self.kernels: list[tuple[Any, ...]] = []
 

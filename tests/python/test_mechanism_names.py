@@ -39,7 +39,7 @@ OTHERS: dict[str, set[str]] = {
     "python/interlace/reproduce/papers.py": {"finepack"},  # the name of a paper
     # The name of a variant of a machine.
     "python/interlace/reproduce/dualopt.py": {"finepack"},
-    # The word is a key of figures and means serial copies.
+    # The word is a key of figures. It means the mechanism serial-copy there.
     "python/interlace/reproduce/proact.py": {"bulk-copy"},
     "python/interlace/show/updates_bench.py": {"split"},  # the name of a stage of updates in bins
     "python/interlace/study/design_space.py": {"split"},  # a key of sweep files

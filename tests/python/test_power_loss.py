@@ -29,7 +29,7 @@ from fault_commands import COMMANDS, call, forked, prepare, run_child
 ALL = os.environ.get("INTERLACE_TEST_FAULTS") == "all"
 SEED = 1
 RANDOM = 12 if ALL else 3  # the number of random folders for each moment
-SAMPLE = 3  # the number of folders, for each command, in which the command runs again
+SAMPLE = 3  # for each command, the number of folders in which the command runs again
 WRITERS = [name for name in COMMANDS if name not in ("load", "info")]
 GROWING = "sweep.runs.jsonl"  # this file gets a line for each complete run
 PART = re.compile(r"\..*\.interlace-part")

@@ -60,7 +60,7 @@ def test_rows_follow_from_the_runs(document: dict[str, Any]) -> None:
         assert rows[f"classes-blocks-{blocks}-pages-{pages}"]["published"] == len(KEPT)
         ran = [one for one in document["runs"] if one["config"].get("blocks") == blocks]
         assert {one["workload"] for one in ran if one["config"]["pages"] == pages} == set(KEPT)
-    # Many edges per vertex: most remote loads go to levels of random vertices and miss.
+    # A vertex has many edges, so most remote loads go to levels of random vertices and miss.
     other = rows["l1-hit-bfs-other-graph"]
     assert other["published"] == 0.33
     assert other["simulated"] < rows["l1-hit-bfs"]["simulated"]
@@ -208,7 +208,7 @@ def test_all_runs_give_all_figures(monkeypatch: pytest.MonkeyPatch) -> None:
         other = str(rows[f"classes-other-{key}"].simulated).split(", ")
         assert rows[f"classes-{key}"].simulated == len(PUBLISHED) - len(other)
         assert set(other) == set(PUBLISHED) - set(dualopt.INSENSITIVE)
-        # Loads that use 1/64 of a line and always hit: every whole run is cache-friendly.
+        # All loads use 1/64 of a line and hit, so every run as a whole is cache-friendly.
         assert rows[f"classes-of-run-{key}"].simulated == len(dualopt.FRIENDLY)
     for key in ("classes-of-run", "classes-of-run-small"):
         assert rows[key].simulated == len(dualopt.FRIENDLY)

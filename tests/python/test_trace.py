@@ -368,9 +368,7 @@ def test_padding_of_xz_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_how_long_a_list_may_be(
     run: Run, tmp_path: Path, map_file: Path, monkeypatch: pytest.MonkeyPatch, packing: str
 ) -> None:
-    """A compressed file may have short parts. A file with very little content may have long
-    parts.
-    """
+    """The limit is for the unpacked text of a list. Empty lines count, too."""
     zstandard = pytest.importorskip("zstandard")
     monkeypatch.setattr(trace_files, "MAX_LIST_BYTES", 4 << 20)
     generator = random.Random(3)

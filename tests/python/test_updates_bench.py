@@ -107,8 +107,8 @@ def test_the_tables_and_the_file(updates: FakeUpdates, run: Run, tmp_path: Path)
     assert " 256 x 64 " in ran.out
     (host,) = found["host_rows"]
     assert host["over_stores"] == pytest.approx(30)
-    # For each copy of the table, the pool holds updates of 8 bytes, with a quarter of the table's
-    # bytes in total.
+    # The pool has a quarter of the table's size. Whenever it is full of updates of 8 bytes, the
+    # whole table is copied, at 40 GB/s.
     assert host["copies_per_s"] == pytest.approx(40e9 / 4 / 8)
     assert host["over_best"] == pytest.approx(3 / 1.25)
     assert host["of_link"] == pytest.approx(0.5)

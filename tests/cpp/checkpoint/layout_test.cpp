@@ -75,8 +75,8 @@ void check(const std::vector<segment>& segments, const cut& how) {
 
   std::size_t next_part = 0;
   std::size_t next_piece = 0;
-  // the number of parts that the loop has passed in the next piece, if several parts make up this
-  // piece
+  // Several small parts can share a piece. This is the number of parts of the next piece that the
+  // loop has passed.
   std::uint32_t shared = 0;
   std::map<int, std::pair<std::uint32_t, std::uint64_t>> reached;
   for (std::size_t c = 0; c < made.chunks.size(); ++c) {

@@ -295,8 +295,8 @@ TEST(block_copier, tries_again_after_a_failure_that_may_pass) {
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::no_kernels);
   driver.fail("event_create", 1, 1);
   EXPECT_THROW((void)copier.try_kernel(all.list(), stream), device_error);
-  // There is room for the lists of only one batch. If no event tells when the kernel that uses this
-  // room ends, the call waits for the kernel.
+  // There is room for the lists of only one batch. No event tells when the kernel that uses this
+  // room ends, so the second call waits for the kernel.
   driver.fail("event_record", 1, 1);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);
   EXPECT_EQ(copier.try_kernel(all.list(), stream).result, block_result::enqueued);

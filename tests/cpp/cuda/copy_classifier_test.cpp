@@ -60,7 +60,8 @@ TEST(copy_classifier, copies_that_several_paths_might_change_are_one_plain_copy)
   in.expect_right(pinned);
   EXPECT_EQ(in.engine->statistics().direct, 6U);
   EXPECT_EQ(in.driver.calls("copy"), 6U);
-  // The GPU that owns the memory sends every part of the message.
+  // Only the copy from `secluded` to the host takes several paths. The GPU that owns this memory
+  // sends every part of the message, so no other GPU needs access to the memory.
   EXPECT_EQ(in.engine->statistics().graphs, 1U);
   ASSERT_EQ(in.reports.size(), 1U);
   EXPECT_NE(in.reports[0].find("no access"), std::string::npos) << in.reports[0];

@@ -11,8 +11,8 @@ namespace {
 constexpr std::array<unsigned long long, 2> targets{100, 50};
 
 TEST(late_chunk, is_the_first_one_below_its_target) {
-  // The targets are 100 and 50 for each epoch. Four epochs need 400 in chunk 0, which has them, and
-  // 200 in chunk 1, which has 190.
+  // In each epoch, the counters of the two chunks must grow by 100 and 50. After four epochs, they
+  // must be 400 and 200. The counter of chunk 1 is only 190.
   const std::array<unsigned long long, 2> counters{400, 190};
   const std::array devices{counted_chunks{true, 3, counters, targets}};
   const auto late = find_late_chunk(devices);

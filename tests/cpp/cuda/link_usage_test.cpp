@@ -157,8 +157,8 @@ TEST(link_usage, messages_keep_off_links_that_other_processes_use) {
   in.expect_no_errors();
 }
 
-// A process that sees only one GPU has only one path itself. Other processes could relay over that
-// path.
+// A process that sees only one GPU never has a choice of paths. But other processes must see its
+// messages, because they could relay through this GPU.
 TEST(link_usage, a_process_with_one_of_several_gpus_is_seen_by_others) {
   for (const bool shares : {true, false}) {
     const traffic_path file;
@@ -202,8 +202,8 @@ TEST(link_usage, a_file_for_messages_that_cannot_be_used_is_named_once) {
   in.expect_no_errors();
 }
 
-// A captured message gets the same paths as other messages of its pair after that pair has
-// overlapped with other pairs.
+// If messages of two pairs have just overlapped, a captured message of one of these pairs becomes a
+// plain copy. One second later, a captured message of this pair gets several paths.
 TEST(link_usage, captured_messages_keep_off_links_of_messages_that_met_theirs) {
   four_gpus in(options_of(copy_executor::automatic));
   burst both(in, {{0, 1}, {1, 0}});

@@ -164,8 +164,8 @@ TEST(nccl, picks_the_collective_that_fits) {
             (std::set<std::string>{"start", "broadcast", "end"}));
   EXPECT_EQ(words(deliver(region_of(halo, 4, best), 3)),
             (std::set<std::string>{"start", "send", "receive", "end"}));
-  // NCCL makes only the requested calls. If all parts have the same size, no scratch memory is
-  // needed.
+  // If a region asks for an all-gather, it gets an all-gather, even if the parts are unequal and
+  // therefore need scratch memory. Equal parts need no scratch memory.
   EXPECT_EQ(kernel::plan_collective(region_of(equal, 4, collective::all_gather)).scratch_bytes, 0U);
   const auto padded = kernel::plan_collective(region_of(unequal, 4, collective::all_gather));
   EXPECT_EQ(padded.scratch_bytes, 3 * kernel::scratch_alignment);

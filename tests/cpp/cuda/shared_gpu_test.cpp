@@ -99,7 +99,8 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   EXPECT_EQ(wide.substr(wide.find(':')), ": not enough threads") << wide;
   // In this configuration, even a single agent does not fit.
   EXPECT_NE(why_not_at_once(h200, {1, agent_block}, {1024, 255, 0}, 2), "");
-  // The exchange of every device except one may take a whole multiprocessor.
+  // In the worst case, 16 agents and the exchanges of 15 devices each take a whole multiprocessor.
+  // The kernel then has no place on a GPU with 31 multiprocessors.
   EXPECT_EQ(why_not_at_once(h200, {1, {1024, 64, 0}}, {1024, 64, 0}, 16), "");
   gpu_places small = h200;
   small.processors = 31;

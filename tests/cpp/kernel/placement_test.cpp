@@ -54,7 +54,8 @@ TEST(placement, contiguous_blocks) {
   EXPECT_EQ(share_of(10, 4, 1, block_placement::round_robin).stride, 4U);
 }
 
-// As in MGPUSim since 2022, a GPU gets a multiple of its number of compute units.
+// As in MGPUSim since 2022, the number of blocks of a GPU is a multiple of its number of compute
+// units. Only the last GPU with blocks can have another number.
 TEST(placement, filled_blocks) {
   const auto share = [](std::uint64_t blocks, std::uint32_t device) {
     return share_of(blocks, 4, device, block_placement::filled, 64);

@@ -1,4 +1,4 @@
-// Checks of plans that do not use the planner's own bookkeeping.
+// Checks of plans. The checks do not use the planner's own bookkeeping.
 #pragma once
 
 #include <gtest/gtest.h>

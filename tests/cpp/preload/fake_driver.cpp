@@ -194,7 +194,7 @@ struct CUgraphExec_st {
 
 namespace {
 
-// What fake_fail_calls has set, and what has failed since then.
+// The settings of fake_fail_calls, and the calls and the first failure since then.
 struct {
   std::atomic<std::uint64_t> seen{0};
   std::atomic<std::uint64_t> at{0};  // 0 means that no call fails
@@ -1064,8 +1064,8 @@ int cuEventDestroy_v2(CUevent_st* event) {
   return success;
 }
 int cuEventRecord(CUevent_st* event, CUstream_st* given) {
-  // The driver may call a function that another library replaces. FAKE_NESTED asks for that.
-  // Programs of these tests do not record events themselves.
+  // A real driver may call a function that the preloaded library replaces. If FAKE_NESTED is set,
+  // this driver does so. The programs of the tests record no events, so the library is the caller.
   static void* const program =
       std::getenv("FAKE_NESTED") == nullptr ? nullptr : dlopen(nullptr, RTLD_NOW);
   if (program != nullptr) {

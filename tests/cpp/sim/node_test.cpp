@@ -147,9 +147,9 @@ struct add_up {
   }
 };
 
-// With every mechanism, readers find a delivered region in the L2 if the region fits in it.
-// Transfers without time are therefore a bound for all other transfers, even if links are fast and
-// memory is slow.
+// With every mechanism, readers find a delivered region in the L2 if the region fits in it. A run
+// with transfers is therefore never faster than a run whose transfers take no time, even if links
+// are fast and memory is slow.
 TEST(sim_node, what_is_delivered_is_in_the_cache) {
   const std::uint64_t n = 20'000;  // two buffers of 80 kB fit in the L2 of 256 kB
   auto m = test::meshed(4, protocol_kind::nvlink2);

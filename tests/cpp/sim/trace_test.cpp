@@ -94,11 +94,11 @@ TEST(trace, workloads) {
               3 * 19 * points);
   }
   {
-    // This comment counts the loads for each point. The stage for stresses loads the point's three
-    // velocities and, for each of nine differences, three velocities of neighbours (30 values). It
-    // also loads the six stresses to which it adds. The stage for velocities loads the point's six
-    // stresses and, for each of nine differences, three stresses of neighbours (33 values). It also
-    // loads the three velocities to which it adds. Each stage loads the medium once.
+    // For each point, the stage for stresses loads the point's three velocities, three velocities
+    // of neighbours for each of nine differences (30 values together), and the six stresses to
+    // which it adds. The stage for velocities loads the point's six stresses, three stresses of
+    // neighbours for each of nine differences (33 values together), and the three velocities to
+    // which it adds. Each stage loads the medium once.
     const trace_totals& t = all.at("eqwp");
     const std::uint64_t points = 10 * 17 * 33;
     const auto loads = [&](memory_space s) { return t.of(traced_access::load, s).lanes; };

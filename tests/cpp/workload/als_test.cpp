@@ -346,8 +346,8 @@ TEST(als_sgd, repeated_stretches_do_repeat) {
   expect_repeats<workload::als_sgd<sim::node, 32>>(32, lambda, 0.02F, 1U);
 }
 
-// Each lane stores one number of its row at a time. The numbers of neighbouring lanes are F words
-// apart.
+// Each lane has its own row, and stores the 16 numbers of the row one by one. No two lanes store
+// adjacent numbers at the same time, so no stores are merged.
 TEST(als_sgd, lanes_store_one_number_each) {
   const auto r = skewed(80, 40, 2);
   auto machine = test::meshed(2, machine::protocol_kind::nvlink2);

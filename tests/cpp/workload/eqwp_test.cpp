@@ -17,8 +17,9 @@ namespace {
 
 constexpr std::array<std::array<std::size_t, 3>, 3> stress_of{{{0, 3, 4}, {3, 1, 5}, {4, 5, 2}}};
 
-// A grid with its own arithmetic. A value may lie half a point further along some dimensions. A
-// difference is taken at the position of the result. The dimensions are x, y and z.
+// A grid with its own arithmetic. The dimensions are x, y and z. Along some dimensions, the values
+// of a component lie half a point further. A difference has the position of the component that it
+// changes.
 struct medium {
   std::array<int, 3> n;
   std::vector<float> start;  // [planes][x, y, z][rows][columns]

@@ -34,7 +34,7 @@ TEST(microbenchmark, every_element_is_stored_once_to_every_other_device) {
 TEST(microbenchmark, lanes_of_a_group_store_and_places_are_moved) {
   const store_request asked{.senders = 1, .elements = 1024, .together = 8, .lanes = 3, .shift = 6};
   EXPECT_EQ(asked.stored(), 384U);
-  // Of each group of eight elements, the elements 6, 7 and 0 are stored.
+  // The lanes store the elements 6, 7 and 0 of each group of eight elements.
   for (const std::uint64_t element : {0U, 6U, 7U, 8U, 1016U, 1023U}) {
     EXPECT_TRUE(asked.stores(element)) << element;
   }

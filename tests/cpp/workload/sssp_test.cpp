@@ -54,8 +54,8 @@ weighted_graph skewed(std::uint32_t vertices, std::uint32_t seed) {
   for (std::uint32_t v = 0; v < vertices; ++v) {
     const std::uint32_t edges = length(v);
     for (std::uint32_t e = 0; e < edges; ++e) {
-      // For the vertices with a path, sources are near their targets, so that paths have many
-      // edges.
+      // In the part that paths can reach, the two ends of an edge are near each other, so that
+      // paths have many edges.
       const std::uint32_t from = v < reached ? (v + 1 + random.below(400)) % reached
                                              : reached + random.below(vertices - reached);
       g.columns.push_back(from);

@@ -19,7 +19,7 @@ namespace {
 
 constexpr event_kind ev_arrival = event_kind::thread_continues;
 constexpr std::uint32_t wire_bytes = 500;
-// The time is so short that the event queue passes few empty buckets. This keeps the test fast.
+// The link is so fast that the event queue has few empty buckets to skip. This keeps the test fast.
 constexpr picoseconds service = 500;
 constexpr picoseconds latency = 1000;
 
@@ -89,8 +89,8 @@ class poisson_sender : public message_receiver {
   std::uint64_t late_ = 0;
 };
 
-// GPU 0 sends many stores to GPU 1. Another GPU then sends one store to GPU 0, which must wait for
-// the answers to GPU 0's stores.
+// GPU 0 sends many stores to GPU 1. Another GPU then sends one store to GPU 0. This store must wait
+// for the answers to GPU 0's stores.
 class answered_stores : public message_receiver {
  public:
   explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
@@ -151,8 +151,8 @@ TEST(queueing, answers_to_stores_take_time_of_each_link_of_their_route) {
     l.a = {machine::endpoint_kind::gpu, d};
     l.b = {machine::endpoint_kind::network_switch, 0};
   }
-  // The stores of GPU 0 arrive after one pass of the route. The answers reach the link from the
-  // switch to GPU 0 later. The store of GPU 2 reaches this link one picosecond after the answers.
+  // The stores of GPU 0 reach GPU 1 at the time `arrive`. The answers then go to the switch. The
+  // store of GPU 2 reaches the link from the switch to GPU 0 one picosecond after the answers.
   constexpr picoseconds to_switch = latency + pass_through;
   const picoseconds arrive = to_switch + latency + service;
   const picoseconds plain = arrive + 1 + to_switch + latency + service;

@@ -233,7 +233,7 @@ TEST(sub_core, loops_have_as_many_loads_in_flight_as_they_are_unrolled) {
   const double at_once = time_of(0);
   EXPECT_GT(at_once, 1000);
   EXPECT_LT(at_once, 3500);
-  // four groups of two loads, which take at least the L2's latency of 1000 ns each
+  // There are four groups of two loads. Each group takes at least the L2's latency of 1000 ns.
   EXPECT_GT(time_of(1), 4 * 1000);
 }
 

@@ -242,7 +242,7 @@ TEST(unpacker, holds_as_many_lines_as_it_has) {
   EXPECT_EQ(u.take(10'000, 4), 15'000U);
   EXPECT_EQ(u.entered(), 10'000U);
   EXPECT_EQ(u.take(10'000, 1), 16'000U);
-  // The third call entered after the line of the first call had left.
+  // The line of the third call entered when the line of the first call left.
   EXPECT_EQ(u.entered(), 11'000U);
   EXPECT_EQ(u.take(10'000, 1), 17'000U);
   EXPECT_EQ(u.entered(), 15'000U);
