@@ -92,8 +92,8 @@ CUDA_HEADER = re.compile(r"^(cuda|nvml|nvtx|cub/|thrust/|cooperative_groups|cuff
 # headers with streams.
 STREAM_HEADER = re.compile(r"^([a-z]*stream|streambuf|ios|iosfwd|iomanip|locale|regex)$")
 
-# Folders of the project that includes name in <...>. `cuda` is missing, because <cuda/...> can also
-# be libcu++.
+# An #include in <...> of one of these folders means a header of the project. `cuda` is missing,
+# because <cuda/...> can also be libcu++.
 OUR_FOLDERS = {*LAYERS, "interlace"} - {"cuda"}
 
 # The packages of python/interlace, from low to high. A package imports only from itself and from

@@ -179,7 +179,7 @@ TEST(copy_runner, staging_memory_of_a_graph_that_outlives_the_engine_stays) {
   in.driver.table().graph_exec_destroy(executable);
   in.driver.table().graph_destroy(graph);
   EXPECT_EQ(in.driver.live_user_objects(), 0U);
-  // The engine that is made next frees the memory when that engine ends.
+  // The destructor of a later engine frees the memory.
   const std::uint64_t freed = in.driver.calls("free");
   (void)copy_engine(in.driver.table(), in.options);
   EXPECT_GT(in.driver.calls("free"), freed);

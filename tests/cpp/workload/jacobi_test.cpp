@@ -32,7 +32,7 @@ struct made_system {
   std::vector<float> diagonals;
   std::vector<float> right;
 
-  // Diagonal elements outside of the matrix are NaN, because no kernel may use them.
+  // Diagonals have elements outside of the matrix. These are NaN, because no kernel may use them.
   made_system(std::uint64_t n, std::uint32_t half, unsigned seed)
       : rows(n),
         half_bandwidth(half),
