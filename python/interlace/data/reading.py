@@ -72,7 +72,7 @@ def _read_all(file: Path, stream: gzip.GzipFile | io.BufferedReader) -> bytes:
 
 
 def _most_bytes(beginning: bytes) -> int:
-    """Return how many bytes a Matrix Market file that begins with these bytes can have at most.
+    """Return the largest possible size of a Matrix Market file that begins with these bytes.
 
     There is no limit if the bytes do not contain the whole head.
     """

@@ -43,7 +43,10 @@ class InterlaceBackend(CuMemBackend):  # type: ignore[misc]
         allocator.sleep(offload_tags=())
 
     def resume(self, tags: list[str] | None = None) -> None:
-        """Map the memory with one of these tags, or all memory, and restore its contents."""
+        """Map memory, and restore its contents.
+
+        `tags` limits the call to the memory that has one of these tags. None means all memory.
+        """
         self._state = "RESUMING"
         allocator = CuMemAllocator.get_instance()
         allocator.wake_up(tags)

@@ -21,7 +21,7 @@ def shipped_machines() -> list[str]:
 
 
 def find_machine(name_or_path: str) -> Path:
-    """Return the file of a machine, named by its name or path. Raise UserError if there is none."""
+    """Return the file of the machine with this name or path. Raise UserError if there is none."""
     path = Path(name_or_path)
     names = shipped_machines()
     try:

@@ -123,7 +123,7 @@ class _Silence:
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Report workers whose last message is the same as at a check SILENT_S or more ago."""
+        """Report workers that have sent nothing since a check at least SILENT_S seconds ago."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now

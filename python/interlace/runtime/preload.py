@@ -210,7 +210,7 @@ class Counted(NamedTuple):
     loaded: int
     saw_driver: int
     claimed: int
-    taken_over: list[str]  # those names of outcomes that mean that Interlace took over the copy
+    taken_over: list[str]  # the names of the outcomes in which Interlace took over the copy
     processes: list[Process]
     sites: list[Site] = []  # noqa: RUF012 - nothing changes it
     lost_sites: int = 0  # the number of call sites that found no room in the file

@@ -252,7 +252,10 @@ def _host() -> list[Definition]:
 def _gain(
     peers: int, size: int, mechanism: str, config: Config, core: Any, machine: Any, _: Machine
 ) -> float:
-    """Return a mechanism's speedup over bulk-copy for a kernel as long as the transfer."""
+    """Return a mechanism's speedup over bulk-copy.
+
+    The kernel takes as long as the transfer.
+    """
 
     def run(name: str, how: Config, rounds: int) -> float:
         _ranges, chunk_bytes, threads, _variant = how.arguments()

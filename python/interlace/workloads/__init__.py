@@ -60,7 +60,7 @@ class _AllWorkloads(MutableMapping[str, type[Workload]]):
 
     @property
     def unusable(self) -> dict[str, str]:
-        """Return the reason why a workload of another package cannot be used, by its name."""
+        """Return, by name, why workloads of other packages cannot be used."""
         return self._found[1]
 
     def __getitem__(self, name: str) -> type[Workload]:

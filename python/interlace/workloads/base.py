@@ -382,6 +382,6 @@ class Workload(ABC):
 
 
 def _default_iterations(inputs: type[Inputs]) -> int:
-    """Return the default number of iterations, or MAX_ITERATIONS if the default is no number."""
+    """Return the default number of iterations, or MAX_ITERATIONS if the default is not a number."""
     default = declared(inputs)["iterations"].option.default
     return default if isinstance(default, int) else MAX_ITERATIONS
