@@ -22,7 +22,7 @@ ROW, BAR = 32, 25  # the height of a row, and the height of a bar
 END = 26.0  # the length of the longest epoch, in units of time
 UNIT = (WIDTH - LEFT - 4) / END  # the number of pixels for a unit of time
 
-KERNEL = 16.0  # the time that a kernel computes
+KERNEL = 16.0  # how long a kernel computes
 COPY = 9.0  # the time of a plain copy of all data that the kernel writes
 CHUNKS = 6
 
