@@ -152,8 +152,8 @@ struct blocks_side {
   // The numbers, which must be at least 0; null stands for 0, 1, 2 and so on.
   const void* numbers = nullptr;
   std::size_t number_bytes = 8;  // bytes of each number, 4 or 8
-  // All blocks of this side must lie within this many bytes from `base`. A block outside of them is
-  // refused. 0 means that the extent is unknown.
+  // All blocks of this side must lie in the first `extent` bytes from `base`. A block outside of
+  // this range is refused. 0 means that the extent is unknown.
   std::size_t extent = 0;
 };
 

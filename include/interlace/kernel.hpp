@@ -322,8 +322,9 @@ struct update_counts {
 
 // The queues of update packets for the mechanism `packed`. A packet begins with a header of 16
 // bytes. The first 4 bytes are the number of updates in the packet, and the next 4 bytes are the
-// window of its elements. The values follow the header. After the values come the positions of the
-// elements in the owner's part, as 4-byte numbers. Both lists have room for a full packet.
+// number of the window that has the updates' elements. The values follow the header. After the
+// values come the positions of the elements in the owner's part, as 4-byte numbers. Both lists have
+// room for a full packet.
 struct update_queues {
   std::uint32_t packet_bytes = 0;  // 0 if updates are not packed
   std::uint32_t packets = 0;       // number of packets for which a queue has room

@@ -61,7 +61,7 @@ std::uint64_t largest_part(const region_options& o) {
 
 std::uint32_t windows_in_cache(const region_options& options, std::uint32_t element_bytes,
                                std::uint64_t cache_bytes) {
-  constexpr std::uint64_t most_bytes = 8192;  // of a warp's packets
+  constexpr std::uint64_t most_bytes = 8192;  // the most bytes of all packets of a warp
   const std::uint64_t part = largest_part(options);
   if (cache_bytes == 0 || part * element_bytes <= cache_bytes) return 1;
   const std::uint64_t devices = options.boundaries.size() - 1;

@@ -337,8 +337,8 @@ void load_kernel(int gpu, CUctx_st* context) noexcept {
   }
 }
 
-// The copier is not destroyed before the context has ended. Its destructor would wait for the
-// context's work, which the program may be about to end.
+// The copier must not be destroyed before the context has ended, because the copier's destructor
+// would wait for the context's work.
 cuda::block_copier* forget_kernel(int gpu) noexcept {
   loaded_kernel& one = kernel_of(gpu);
   one.failed = false;

@@ -8,8 +8,9 @@
 //                 the kinds of host memory, the functions of the driver
 //   offset 8192   slots, each of slot_bytes: one for each process image that copied on GPUs; if
 //                 there are too many images, the last of them share a slot
-//   then          call sites, each of site_bytes, and then calls, each of call_bytes; the
-//                 header has their numbers, which are 0 if nobody asked for them
+//   then          call sites, each of site_bytes, followed by calls, each of call_bytes; the
+//                 header has the number of sites and the number of calls, which are 0 if
+//                 `interlace run` made no room for them
 //
 // All numbers are little-endian. Counts only grow.
 #pragma once

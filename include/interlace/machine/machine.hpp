@@ -92,12 +92,14 @@ struct issue_rates {
   // The latency of a reduction of 32-bit integers over a warp; 0 means that the machine makes
   // exchanges and operations instead.
   double reduction_latency = 0;
-  std::uint32_t minimum_inputs = 2;  // the number of integers whose minimum one operation takes
+  // One operation computes the minimum of this many integers.
+  std::uint32_t minimum_inputs = 2;
   // The latency of a load from shared memory; 0 means the latency of an L1 hit.
   double shared_latency = 0;
   double barrier_latency = 0;       // time from the last warp's arrival until the warps continue
   double barrier_warp_latency = 0;  // additional time for each warp of the block
-  // The time that the end of an iteration adds, in a loop that carries a result.
+  // The time that the end of each iteration adds to a loop in which an iteration needs the result
+  // of the previous iteration.
   double loop_latency = 0;
   // The number of a load's lanes whose addresses are taken per clock; 0 means all lanes.
   std::uint32_t load_lanes = 0;

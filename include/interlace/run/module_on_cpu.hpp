@@ -18,7 +18,7 @@ class problem_on_cpu final : public module_problem {
   // Takes ownership of a problem that `Problem::make` returned.
   explicit problem_on_cpu(Problem problem) : problem_(std::move(problem)) {}
 
-  // The number of elements of the region that the boundaries of a request cut.
+  // The number of elements of the region that the boundaries of a request divide into parts.
   std::uint64_t elements() const override { return problem_.elements(); }
 
   // Runs the workload on the described machine, or on the reference node if `described` is null.

@@ -20,7 +20,7 @@ class problem_on_gpus final : public module_problem {
   // Takes ownership of a problem that `Problem::make` returned.
   explicit problem_on_gpus(Problem problem) : problem_(std::move(problem)) {}
 
-  // The number of elements of the region that the boundaries of a request cut.
+  // The number of elements of the region that the boundaries of a request divide into parts.
   std::uint64_t elements() const override { return problem_.elements(); }
 
   // Returns an error, because this library has no code for the other nodes.

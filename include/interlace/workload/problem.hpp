@@ -10,7 +10,8 @@
 //                                         throws usage_error if they do not fit together. Arrays
 //                                         are not copied, so they must outlive the problem
 //   launching_kernels                     a kernel_list: every kernel that writes a region
-//   elements()                            elements of the region that a request's boundaries cut
+//   elements()                            number of elements of the region that the boundaries of a
+//                                         request divide into parts
 //   on(node, region_options)              the workload on a node, a class with
 //     reset()                               restores the state before the first iteration
 //     enqueue_iteration(track_residual)

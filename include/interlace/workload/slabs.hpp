@@ -56,13 +56,13 @@ INTERLACE_HOST_DEVICE grid_point point_of(const grid_shape& shape, std::uint32_t
 struct grid_line {
   std::uint32_t at, before, behind, stride;
 
-  // The element that is k points before the point, or the line's first element if there are fewer
-  // points.
+  // The element that is k points before the point. If fewer than k points of the line are before
+  // the point, this is the line's first element.
   INTERLACE_HOST_DEVICE std::uint32_t lower(std::uint32_t k) const {
     return at - (k < before ? k : before) * stride;
   }
-  // The element that is k points after the point, or the line's last element if there are fewer
-  // points.
+  // The element that is k points after the point. If fewer than k points of the line are after the
+  // point, this is the line's last element.
   INTERLACE_HOST_DEVICE std::uint32_t upper(std::uint32_t k) const {
     return at + (k < behind ? k : behind) * stride;
   }

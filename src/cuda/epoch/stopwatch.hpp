@@ -34,7 +34,7 @@ class stopwatch {
             cudaEvent_t end);
   void span_all(const char* track, const std::string& name, const std::vector<cudaEvent_t>& begins,
                 const std::vector<cudaEvent_t>& ends);
-  // Adds the part of an epoch in which the device only made transfers.
+  // Counts the time between two events as exposed: the device only made transfers in this time.
   void exposed(std::uint32_t device, cudaEvent_t begin, cudaEvent_t end) {
     exposed_[device].emplace_back(begin, end);
   }

@@ -729,7 +729,8 @@ std::uint64_t parking::restore(pool& of) {
         bytes += one.memory->bytes();
         if (one.on_gpu)
           copies.copy(*one.gpu, address, one.on_gpu->address(), one.memory->bytes(), turn++);
-        // Physical memory for later allocations is created while the slabs that are complete move.
+        // Complete slabs are enqueued now. They move while this loop creates physical memory for
+        // later allocations.
         const std::uint64_t end = one.in_slabs().end();
         for (; (slab + 1) * options_.slab_bytes <= end && slab < of.slabs.size(); ++slab)
           copies.enqueue(slab, of.slabs[slab].data());

@@ -246,8 +246,8 @@ std::size_t shared_region::running(const side& s) {
   return 0;
 }
 
-// This function never blocks. On a device with few hardware queues, the read may be queued after a
-// stream's wait.
+// This function must not block until the read is complete. On a device with few hardware queues,
+// the read may be queued after a stream's wait, which may never end.
 std::optional<std::vector<counter>> shared_region::progress() {
   for (side& s : sides_) {
     if (s.seen == nullptr || s.reading) continue;

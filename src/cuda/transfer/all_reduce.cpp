@@ -124,8 +124,8 @@ class staging {
  private:
   std::optional<all_reduce_cut> try_to_take(std::uint64_t bytes, const stream_identity& stream,
                                             bool overlap) {
-    // With much less memory than this, the pieces would be so small that it takes less time to wait
-    // for more memory.
+    // With less memory than `least`, the pieces would be so small that waiting for more memory
+    // takes less time than sending them.
     const std::uint64_t least = by_.staging_bytes / 64;
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);

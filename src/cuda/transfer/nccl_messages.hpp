@@ -18,13 +18,13 @@ struct nccl_message {
 };
 
 // A set of messages that forms one group of NCCL calls. Several messages may have the same two
-// GPUs. There is one communicator and one stream for each GPU that has a message. NCCL decides
-// which messages run at the same time. If several messages have the same sender and receiver, they
-// are received in the order in which they are sent.
+// GPUs. There is one communicator and one stream for each GPU that sends or receives a message.
+// NCCL decides which messages run at the same time. If several messages have the same sender and
+// receiver, they are received in the order in which they are sent.
 class nccl_messages {
  public:
-  // The GPUs that have a message, in ascending order. Communicators and streams must be in the
-  // order of this list.
+  // The GPUs that send or receive a message, in ascending order. Communicators and streams must be
+  // in the order of this list.
   static std::vector<int> gpus_of(const std::vector<nccl_message>& messages);
 
   // `communicators` must be for the GPUs of `gpus_of`, and must outlive this object. Throws

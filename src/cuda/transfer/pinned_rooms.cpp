@@ -47,7 +47,8 @@ pinned_rooms::room* pinned_rooms::take(std::size_t bytes) {
   if (reserved_ + wanted > bound_) return nullptr;
   auto made = std::make_shared<room>();
   rooms_.reserve(rooms_.size() + 1);
-  // The event is made now. A failure after the work is enqueued could not be undone.
+  // The event is made before any work is enqueued. Enqueued work could not be undone if the event
+  // failed.
   check(driver_, driver_.event_create(&made->last, event_without_timing), "cuEventCreate");
   void* memory = nullptr;
   const int result = driver_.allocate_host(&memory, wanted, host_memory_portable);

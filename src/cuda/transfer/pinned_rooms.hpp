@@ -58,8 +58,8 @@ class pinned_rooms {
   std::size_t reserved_ = 0;
   std::mutex mutex_;
   shared_rooms rooms_;
-  // The place after the room that was used last. If the work of a stream is late, this place has
-  // the room that the stream used longest ago.
+  // The index in `rooms_` after the room that was used last. If that room is not free, the search
+  // begins at this index: if rooms were used in turn, the room here was used longest ago.
   std::size_t next_ = 0;
 };
 

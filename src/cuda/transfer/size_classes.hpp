@@ -18,16 +18,16 @@ constexpr unsigned class_surplus(std::uint64_t bytes) {
   return width <= class_digits ? 0 : width - class_digits;
 }
 
-// The smallest size in the class of a size.
+// The smallest size in the class that contains `bytes`.
 constexpr std::uint64_t class_least(std::uint64_t bytes) {
   return bytes >> class_surplus(bytes) << class_surplus(bytes);
 }
-// The largest size in the class of a size.
+// The largest size in the class that contains `bytes`.
 constexpr std::uint64_t class_most(std::uint64_t bytes) {
   return class_least(bytes) + (std::uint64_t{1} << class_surplus(bytes)) - 1;
 }
 
-// The number of the class of a size. It is below size_classes and grows with the size.
+// The number of the class that contains `bytes`. It is below size_classes and grows with `bytes`.
 constexpr std::size_t size_class(std::uint64_t bytes) {
   const unsigned surplus = class_surplus(bytes);
   return (std::size_t{surplus} << (class_digits - 1)) + (bytes >> surplus);

@@ -126,7 +126,7 @@ stream_executor::~stream_executor() {
   for (const idle& one : idle_) {
     try {
       if (one.end) one.end->wait();
-    } catch (const std::exception&) {  // the GPU has failed, so its streams have ended
+    } catch (const std::exception&) {  // the GPU has failed, so no work runs on its streams
       continue;
     }
   }

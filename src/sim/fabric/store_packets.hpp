@@ -16,8 +16,8 @@ struct packet_cost {
   std::uint32_t payload = 0;  // bytes written
   std::uint32_t wire = 0;     // all bytes on the link
 
-  // Adds the packets of a range of bytes: its first byte, its number of bytes, and the number of
-  // those bytes that are written. each_packet passes these values to `visit`.
+  // Adds the packets of a range of bytes. The range begins at byte `first` and has `bytes` bytes,
+  // of which `written` bytes are written. each_packet passes these values to `visit`.
   void add(const machine::protocol& p, std::uint32_t first, std::uint32_t bytes,
            std::uint32_t written) {
     payload += written;

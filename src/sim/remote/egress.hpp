@@ -64,7 +64,8 @@ class egress final : public store_queues {
   // the next event or departure.
   bool release();
 
-  // The lines of a packed message. The receiver reads them in the queues of the sender.
+  // The lines of a packed message. The lines stay in the sender's queues, where the receiver reads
+  // them.
   static const flushed_window& window(const message& m) {
     // NOLINTNEXTLINE(performance-no-int-to-ptr): send_window put the address there
     return *reinterpret_cast<const flushed_window*>(m.address);

@@ -114,8 +114,8 @@ struct call {  // a library call
 struct join {};  // waits until all earlier tasks have ended
 using step = std::variant<launch, copy, exchange, call, join>;
 
-// Addresses [begin, end) belong to the memory of one GPU. If page_bytes is not 0, the addresses are
-// pages that belong to all GPUs in turn.
+// If page_bytes is 0, the addresses [begin, end) belong to the memory of one GPU, `gpu`. Otherwise
+// they are pages of page_bytes bytes, and each GPU in turn owns a page.
 struct range {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

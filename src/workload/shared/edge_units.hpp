@@ -66,7 +66,7 @@ struct edge_units {
   local<const std::uint32_t> rows;   // unit b has the rows [rows[b], rows[b + 1])
   local<const std::uint32_t> edges;  // unit b has the edges [edges[b], edges[b + 1])
   local<const std::uint32_t> slots;  // unit b is a part of a row if slots[b] != 0
-  // One word for each unit; blocks join the parts of a row through these words.
+  // One word for each unit. Blocks that share a row join their results through these words.
   local<std::uint64_t> words;
 
   // The amount of shared memory that `reduce` needs in a block.

@@ -31,8 +31,8 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Sends blocks of records to the ring of the bin's owner. Ring k begins with bin number ceil(k *
-// bins / rings).
+// Sends blocks of records to the ring of the bin's owner. The first bin of ring k has the number
+// ceil(k * bins / rings).
 template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;

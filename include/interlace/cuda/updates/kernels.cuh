@@ -135,8 +135,8 @@ __global__ void __launch_bounds__(plain_threads)
   }
 }
 
-// The largest power of two of bytes that a window can have on the current device. A thread block
-// can use nearly all of a multiprocessor's shared memory.
+// The largest size of a window, in bytes, on the current device. The size is a power of two. A
+// thread block can use nearly all of a multiprocessor's shared memory.
 inline std::uint64_t usual_window_bytes() {
   int device = 0;
   int shared = 0;

@@ -73,7 +73,8 @@ class recorder {
     // Whether the number of iterations that the compiler unrolls limits the loads that a loop has
     // in flight.
     bool unrolls = false;
-    std::uint32_t minimum_inputs = 2;  // integers whose minimum is one operation
+    // One operation computes the minimum of this many integers.
+    std::uint32_t minimum_inputs = 2;
   };
 
   // Clears `programs`, which has one element for each warp of the block.
@@ -206,8 +207,8 @@ class recorder {
     // all range loops reaches two instances.
     std::uint32_t instance_before = none;
     std::uint32_t instance_behind = none;
-    // The instance that a lane reached most recently. Only the first instance of a key has this
-    // number.
+    // The instance of this node's key that a lane reached most recently. This member is set only in
+    // the first instance of the key.
     std::uint32_t latest = none;
     std::uint32_t depends = none;
     std::uint32_t emitted = none;
@@ -383,7 +384,7 @@ class recorder {
   std::vector<reached> reached_;                   // nodes that lanes of the segment reached
   std::vector<std::uint64_t> repeated_addresses_;  // in the order of repeated_program::order
   std::uint32_t logged_launch_ = none;
-  std::uint64_t next_block_ = 0;  // next block of the launch in the log
+  std::uint64_t next_block_ = 0;  // number of the next block in the launch's log
 };
 
 // Watches the lanes of a warp.repeated whose instructions are known. A warp.repeated cannot contain
