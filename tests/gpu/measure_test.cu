@@ -311,8 +311,8 @@ TEST_F(measure_test, kernels_that_store_and_load) {
   EXPECT_THROW((void)bench::copy_kernel_on_cuda(n, 0, few), usage_error);
 }
 
-// The latencies of a multiprocessor's memories must have the order of the caches and the memory.
-// Once the lanes are full, chains become slower with more warps.
+// The L1 must have a lower latency than the L2, and the L2 a lower latency than the memory. If more
+// warps run than the lanes can serve, each chain of dependent operations becomes slower.
 TEST_F(measure_test, multiprocessors) {
   namespace measured = bench::multiprocessor;
   using bench::loaded_from;

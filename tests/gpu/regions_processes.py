@@ -344,9 +344,9 @@ def time_epochs(group: Any) -> dict[str, dict[int, float]]:
                 graphs.append(own.stream.end_capture())
         gc.enable()
         for _ in range(TIMED_RUNS):
-            # In the epochs before the first event, the devices wait for each other, even if some
-            # hosts are late. During these epochs, a host that has several devices launches the
-            # timed epochs.
+            # The graphs run twice, and only the second run is timed. In the first run, the devices
+            # wait for each other, so a late host does not count. During the first run, a host with
+            # several devices launches the second run on all of them.
             for own, graph in zip(devices, graphs, strict=True):
                 with cupy.cuda.Device(own.ordinal):
                     graph.launch(own.stream)

@@ -1,4 +1,4 @@
-"""Tests that all tests that tests/README.md names exist."""
+"""Tests that every test in tests/README.md exists."""
 
 from __future__ import annotations
 

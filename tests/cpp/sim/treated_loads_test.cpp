@@ -233,8 +233,8 @@ TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
   EXPECT_EQ(once.cache_hits, 0U);
   EXPECT_GT(adaptive.cache_hits, 1000U);
   EXPECT_LT(adaptive_s, once_s);
-  // The adaptive engine bypasses fewer loads, because the compute units then look up their L1
-  // again.
+  // The adaptive engine bypasses the L1 for fewer loads, because it lets the compute units use
+  // their L1 again in later phases.
   EXPECT_LT(adaptive.bypassed, once.bypassed);
 }
 
