@@ -84,8 +84,8 @@ def _descriptors() -> dict[str, str]:
     gc.collect()
     found = {}
     for link in Path("/proc/self/fd").iterdir():
-        # One link names the descriptor with which `iterdir` listed the folder. This descriptor is
-        # closed by now.
+        # `iterdir` itself had a descriptor of this folder, which is closed by now. Its link no
+        # longer exists.
         with contextlib.suppress(FileNotFoundError):
             found[link.name] = str(link.readlink())
     return found

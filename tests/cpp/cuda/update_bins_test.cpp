@@ -270,7 +270,8 @@ TEST(update_bins, sizes_keep_the_promises) {
       EXPECT_LE(1U << s.parts_log2, r.most_bins);
       EXPECT_EQ(std::uint64_t{8} << s.window_log2, r.window_bytes);
       EXPECT_LE(std::uint64_t{s.bins} * s.room, std::uint64_t{1} << 32U);
-      // If the updates' producer reads memory in every pass, there are fewer passes.
+      // If the producer of the updates reads memory, it reads this memory in every pass. There must
+      // then be at most 4 passes.
       EXPECT_LE(s.passes, produced == 0 ? 16U : 4U) << table / mib;
     }
   }

@@ -308,8 +308,8 @@ TEST(als_sgd, three_steps_of_32) { compare_sgd<32, workload::als_sgd>(3, 1); }
 TEST(als_sgd, one_step_of_16_by_lane) { compare_sgd<16, workload::als_sgd_by_lane>(1, 2); }
 TEST(als_sgd, three_steps_of_32_by_lane) { compare_sgd<32, workload::als_sgd_by_lane>(3, 1); }
 
-// Checks that stretches that are declared as repeated do repeat. If the run is recorded, the
-// simulator observes every lane. The recorded run must take the same time, to the picosecond.
+// Kernels declare some stretches as repeated. This function checks them: a recorded run, in which
+// the simulator observes every lane, must take the same time, to the picosecond.
 template <class Work, class... Method>
 void expect_repeats(std::uint32_t f, Method... method) {
   const auto r = skewed(80, 40, 5);

@@ -98,8 +98,8 @@ TEST(ledger, names_a_link_that_carries_what_goes_elsewhere) {
             "the link number 3 carried 16 bytes, but the messages routed over it have 0");
 }
 
-// The bins become twice as wide as time passes. The sum of their busy times must not change, to the
-// picosecond.
+// If a run is longer than all bins together, every bin becomes twice as wide. The sum of the bins'
+// busy times must not change, to the picosecond.
 TEST(ledger, bins_keep_all_busy_time) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     std::mt19937_64 random(seed);

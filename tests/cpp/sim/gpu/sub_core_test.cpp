@@ -265,7 +265,7 @@ TEST(sub_core, shared_memory_may_come_out_of_the_l1) {
   };
   const double fits = l2_loads(false, 8192);
   EXPECT_DOUBLE_EQ(l2_loads(false, 32768), fits);
-  // Each of the 32 blocks takes 1 KiB, although it asks for no shared memory. These are 32 KiB.
+  // Each of the 32 blocks takes 1 KiB (32 KiB together), although it asks for no shared memory.
   EXPECT_DOUBLE_EQ(l2_loads(true, 0), fits);
   // Each block takes the 8 KiB that it asks for and 1 KiB more. 25 blocks take 225 KiB, for which
   // the L1 gives up 228 of its 256 KiB.
