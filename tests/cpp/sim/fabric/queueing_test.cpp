@@ -132,7 +132,7 @@ TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   m.links[0].protocol.write_answer_bytes = 12;
   // five answers of 12 bytes, at one picosecond for each byte
   EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain + 5 * 12 - 1);
-  // Stores of a kernel that copies are answered. Copies of a copy engine are not answered.
+  // The receiver answers the stores of a copy kernel. It does not answer copies of a copy engine.
   message copy = five_packets();
   copy.kind = message_kind::copy_segment;
   EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain);
