@@ -252,9 +252,9 @@ class copier {
                         std::size_t bytes, CUstream_st* stream);
   // Combines the elements of 1 to 16 participants. Participant i has `count` elements at send[i],
   // and receives the combination of all participants' elements at receive[i]. receive[i] must
-  // either be send[i] or overlap no other buffer. Both buffers must be in the memory of one GPU.
-  // Elements are combined in the order of the participants, so all participants receive the same
-  // bits in every run.
+  // either be send[i] or overlap no other buffer. send[i] and receive[i] must be in the memory of
+  // one GPU. Elements are combined in the order of the participants, so all participants receive
+  // the same bits in every run.
   //
   // Each participant combines one part of the elements. A batch of copies brings the other
   // participants' elements of this part into staging memory, and a second batch takes the result to

@@ -220,7 +220,7 @@ struct launching_grid : announcing_grid<launching_grid> {
     unsigned int left = __ballot_sync(all_lanes, complete && !launch_copy(chunk));
     for (; left != 0; left &= left - 1) {
       const std::uint32_t c = __shfl_sync(all_lanes, chunk, __ffs(static_cast<int>(left)) - 1);
-      __threadfence();  // lets all lanes see what the lane with the complete chunk acquired
+      __threadfence();  // all lanes see what the lane that completed the chunk has acquired
       const byte_range bytes = bytes_of(c);
       copy_bytes(where, bytes.begin, bytes.end, launch.chunks[c].peers, threadIdx.x, warp_lanes);
     }
@@ -532,7 +532,7 @@ __device__ __forceinline__ void note_load(const Place& place, const partitioned<
 template <class Policy, class Place, class T, class I>
 __device__ __forceinline__ void note_load(const Place&, const shared_span<T>&, I) {}
 
-// Notes an update beyond a partitioned array, unless an earlier update is noted.
+// Notes an update beyond the end of a partitioned array, unless an earlier update is noted.
 static __device__ __noinline__ void note_mistake(update_mistake* at, std::uint64_t element,
                                                  std::uint64_t block) {
   if (atomicExch(&at->made, 1U) != 0) return;
@@ -581,8 +581,8 @@ class lane {
                                                  static_cast<index>(step));
   }
 
-  // On a GPU, carrying() is a plain loop, as range() is. Only the simulator needs to know that
-  // iterations carry a result.
+  // On a GPU, carrying() is a plain loop, as range() is. Only the simulator needs to know that an
+  // iteration needs the result of the previous iteration.
   template <class B, class E>
   __device__ __forceinline__ auto carrying(std::uint32_t /*unroll*/, const operations& /*each*/,
                                            B begin, E end) const {
@@ -701,7 +701,7 @@ class lane {
   }
   // Updates an element. The update is relaxed at system scope, and `store` is a weak store. With
   // packed_updates, an update of another device's element waits in shared memory and is made by the
-  // next exchange at the latest. An index beyond the array changes nothing.
+  // next exchange at the latest. An index beyond the end of the array changes nothing.
   template <class T, combine Op, class I>
   __device__ __forceinline__ void update(const partitioned<T, Op>& view, I i,
                                          std::type_identity_t<T> value) const {

@@ -93,7 +93,7 @@ INTERLACE_EXPORT interlace_result interlace_pool_look_up(const char* pool,
 INTERLACE_EXPORT interlace_result interlace_pool_of(const void* memory, char* name, size_t size);
 /* Writes the number of page-locked bytes that the library keeps for later parks. */
 INTERLACE_EXPORT interlace_result interlace_park_idle_bytes(uint64_t* bytes);
-/* Gives the page-locked memory that is kept for later parks back to the system. */
+/* Returns to the system the page-locked memory that is kept for later parks. */
 INTERLACE_EXPORT interlace_result interlace_park_free_idle(void);
 
 /* Bytes on a GPU, for programs that map and unmap memory themselves. */

@@ -18,9 +18,9 @@ struct simulated_halo_jacobi {
   std::uint32_t columns = 0;  // number of columns of the grid, at least 3
   std::uint32_t rows = 0;     // number of rows of each device
   std::uint32_t iterations = 1;
-  // For each device, the plan for one row to its predecessor.
+  // For each device, the plan that sends one row to the device's predecessor.
   std::vector<plan::plan> before;
-  // For each device, the plan for one row to its successor.
+  // For each device, the plan that sends one row to the device's successor.
   std::vector<plan::plan> behind;
   bool graphs = false;
   double handshake_s = 0;  // time that passes before each message

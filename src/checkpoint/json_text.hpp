@@ -34,7 +34,7 @@ class json_text {
   // Reads the next character if it is `letter`. Returns whether it was read.
   bool take(char letter);
   void need(char letter);
-  // Throws unless nothing but blanks is left.
+  // Throws if the rest of the text has anything but blanks.
   void end();
 
   std::string string();

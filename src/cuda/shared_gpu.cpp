@@ -28,9 +28,9 @@ std::uint32_t rounded(std::uint32_t value, std::uint32_t granule) {
 // A resource that limits the number of blocks on a multiprocessor.
 struct resource {
   const char* name;
-  std::uint32_t has;     // quantity that a multiprocessor has
-  std::uint32_t agent;   // quantity that a block of the agent takes
-  std::uint32_t kernel;  // quantity that a block of the kernel takes
+  std::uint32_t has;     // amount of the resource that a multiprocessor has
+  std::uint32_t agent;   // amount that a block of the agent takes
+  std::uint32_t kernel;  // amount that a block of the kernel takes
 };
 
 std::array<resource, 4> resources_of(const gpu_places& gpu, const block_needs& agent,

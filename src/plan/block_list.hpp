@@ -95,7 +95,8 @@ block_list part_of(const block_list& list, std::size_t first, std::size_t count)
 std::size_t blocks_within(const block_list& list, std::size_t first, std::uint64_t bytes);
 
 // The form in which the addresses of a batch are written for the kernel. The kernel for even blocks
-// takes whole blocks or equal parts of blocks. The other kernel takes pieces of any size.
+// (block_shape::even) takes whole blocks or equal parts of blocks. The other kernel takes pieces of
+// any size.
 struct block_layout {
   bool even = false;
   // For even blocks, the size of each part; otherwise, the largest size of a piece.
@@ -119,7 +120,8 @@ struct block_layout {
   static std::size_t padded(std::size_t bytes) { return (bytes + 7) / 8 * 8; }
 };
 
-// Plans the layout. Even blocks are cut until there are about `parts_wanted` parts.
+// Plans the layout. If the shape is even, blocks are cut until there are about `parts_wanted`
+// parts.
 block_layout layout_of(const block_list& list, const block_shape& shape, std::size_t parts_wanted);
 
 // Writes the lists of destinations, sources and sizes, one list after another. `into` must have

@@ -267,8 +267,8 @@ class planner {
 
   // The plan with all messages on their direct paths, even if the options do not allow these paths.
   // There is no value if a message has no direct path. Messages that share a port run one after
-  // another. They run at the same time if this is faster. It can be faster if one of the messages
-  // waits for a slower link, or for a port to which other messages go.
+  // another, or at the same time if this is faster. Running at the same time can be faster if one
+  // of the messages waits for a slower link, or for a port to which other messages go.
   std::optional<plan> directly() const {
     std::vector<double> bytes(blank_.paths.size(), 0);
     for (const std::size_t at : direct_) {

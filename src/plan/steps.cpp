@@ -124,7 +124,7 @@ class cutter {
       std::size_t next = 0;
       double latest = 0;
       for (std::size_t turn = 0; turn < used.size(); ++turn) {
-        // The fraction of its share that the path would have with this chunk. The path with the
+        // If the path got this chunk, it would have this fraction of its share. The path with the
         // smallest fraction gets the chunk.
         const double with = (dealt[turn] + static_cast<double>(size)) / wanted_.bytes[used[turn]];
         if (turn != 0 && with >= latest) continue;

@@ -46,7 +46,7 @@ double simulate_overlap(const machine::machine& described, std::uint32_t peers, 
   return bench::overlap_on_sim(asked, described);
 }
 
-// A tuple: seconds, bytes of payload, and bytes of payload and protocol.
+// A tuple: the time in seconds, the bytes of payload, and all bytes on the wire.
 using timed = std::tuple<double, std::uint64_t, std::uint64_t>;
 
 timed of(const bench::timed_bytes& t) { return {t.time_s, t.payload, t.wire}; }

@@ -61,7 +61,7 @@ struct device_rates {
   double fp32_per_s = 0;
   double fp64_per_s = 0;
   double integer_per_s = 0;
-  double together_per_s = 0;  // the rate of operations if kernels mix all kinds
+  double together_per_s = 0;  // operations of all kinds per second, if kernels mix the kinds
   std::uint64_t cache_bytes = 0;
 };
 device_rates measure_device_rates(std::uint32_t repeats);

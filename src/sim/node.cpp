@@ -53,7 +53,7 @@ struct node::parts {
     std::uint64_t walk_wire = 0;
     std::uint64_t copy_stores = 0;
     std::uint64_t used_bytes = 0;
-    std::uint64_t packing_bytes = 0;  // bytes in packets of updates that are not values
+    std::uint64_t packing_bytes = 0;  // bytes in update packets, except the updates' values
   };
 
   // The end of an iteration on all devices.

@@ -146,8 +146,9 @@ class search {
     return space_.families[family].axes[axis].values;
   }
 
-  // Returns the points at every fourth value of each axis and at the last value of each axis, or
-  // only the start of a family that has one. Points of different families take turns.
+  // Returns the points at every fourth value of each axis and at the last value of each axis. If a
+  // family has a start, returns only the start for this family. Points of different families take
+  // turns.
   std::vector<std::size_t> coarse_points() const {
     std::vector<std::vector<std::size_t>> found(families_.size());
     for (std::size_t i = 0; i < points_.size(); ++i) {

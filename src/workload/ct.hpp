@@ -35,13 +35,13 @@
 // share of the ray's length in the row (at most all of it). A block stages in shared memory 16 rows
 // (or columns) that its rays cross. Loads are therefore coalesced in both cases. A ray reads 2
 // words of shared memory for each row. A warp needs 2 turns for each of these words, because the
-// rays of a warp are spread over 32 to 45 words. Staging loads 1.25 words and writes them. A
-// multiprocessor has one path to shared memory and cache, and these accesses take 6.5 turns of this
-// path. They are the limit. The 22 instructions take 5.5 clocks of the four schedulers, which is
-// close to the limit. The image is in the L2, or comes from memory once for several angles. A
-// subset has few rays in comparison with a GPU's threads. Several blocks therefore share the same
-// rays, and each block takes some of the strips. The last block adds up the results of all these
-// blocks, in the order of the strips.
+// rays of a warp are spread over 32 to 45 words. For each row, staging loads 1.25 words and writes
+// them. A multiprocessor has one path to shared memory and cache, and for each row these accesses
+// take 6.5 turns of this path. They are the limit. The 22 instructions for each row take 5.5 clocks
+// of the four schedulers, which is close to the limit. The image is in the L2, or comes from memory
+// once for several angles. A subset has few rays in comparison with a GPU's threads. Several blocks
+// therefore share the same rays, and each block takes some of the strips. The last block adds up
+// the results of all these blocks, in the order of the strips.
 //
 // Kernel renew_pixels: a lane has four pixels of a column, or fewer if a GPU's part of the image is
 // small. A warp has 32 columns. A ray's length in a pixel is a function of the ray's distance from
@@ -263,8 +263,8 @@ struct project_rays {
     if (track_residual) add_sums(block, cost, 1, residual);
   }
 
-  // The number of strips of a block, for a subset with `groups` groups of rays. The result makes at
-  // most most_blocks blocks, and a block has at least two stages.
+  // The number of strips of a block, for a subset with `groups` groups of rays. The number is so
+  // large that there are at most most_blocks blocks, and that a block has at least two stages.
   static std::uint32_t strips_for(std::uint32_t size, std::uint64_t groups) {
     constexpr std::uint64_t most_blocks = 8192;
     std::uint32_t strips = 2 * depth;
@@ -700,8 +700,8 @@ class ct {
                          family.down * static_cast<fixed_point>(last),
                          across + family.down * static_cast<fixed_point>(first),
                          across + family.down * static_cast<fixed_point>(last)});
-        // A pixel needs the ray before its centre and the ray after its centre. If the position
-        // rounds up, the pixel also needs the next ray.
+        // A pixel needs the last ray before its centre and the first ray after its centre. If the
+        // position of the centre is rounded up, the pixel also needs the ray after these two.
         const auto bin = [&](fixed_point at) { return (family.first + at) >> fixed_bits; };
         const auto begin = std::max<fixed_point>(0, bin(low) - 1);
         const auto end = std::min<fixed_point>(scan_.detectors, bin(high) + 3);

@@ -10,8 +10,8 @@ namespace interlace {
 // each GPU.
 inline constexpr std::uint32_t max_devices = 16;
 
-// The most ranges with different subscribers in the part of a region that one device owns. Every
-// other device can have one range.
+// The most ranges with different subscribers in the part of a region that one device owns. This
+// number suffices for one range for each other device.
 inline constexpr std::uint32_t max_subscriber_ranges = 16;
 
 }  // namespace interlace

@@ -32,7 +32,7 @@ constexpr bool counts_as_work(const access& a) {
   return a.primary && a.space != memory_space::shared;
 }
 
-// The index and the size of a block, for its lanes and warps.
+// The index and the size of a block, in the form that the block's lanes and warps use.
 struct block_place {
   std::uint64_t index = 0;
   std::uint64_t blocks = 0;

@@ -182,8 +182,8 @@ class cpu_node {
 
   // Combines a reduction's partial results into its fronts.
   void fold(std::uint32_t id) { folds_[id](states_[id], devices_); }
-  // Copies the elements of a delivery from the sender's buffer to the receiver's buffer. Both
-  // buffers have this parity.
+  // Copies the elements of a delivery from the sender's buffer to the receiver's buffer. `parity`
+  // is the parity of both buffers.
   void deliver(std::uint32_t id, const delivery& d, std::uint32_t parity);
   // Exchanges a region or reduction at once.
   void exchange_now(std::uint32_t id);

@@ -29,7 +29,7 @@ struct fft {
   std::uint32_t length = 0;
   std::uint32_t count = 0;
   local<complex_number> spectrum;
-  local<float> points;  // for planes only
+  local<float> points;  // only transforms of planes use this array
 
   // The number of complex numbers in a row of a real array's spectrum: length / 2 + 1.
   std::uint32_t half() const { return length / 2 + 1; }

@@ -108,8 +108,8 @@ struct region_options {
   // The most blocks of the owner's kernel that combines the updates of packets. 0 means 1024.
   std::uint32_t unpack_blocks = 0;
   // For partitions on GPUs: whether run() throws model_error, with the device, block and lane, if a
-  // kernel updated an element beyond the array. Other nodes always check. Without this option, GPUs
-  // drop such an update without an error.
+  // kernel updated an element beyond the array's end. Other nodes always check. Without this
+  // option, GPUs drop such an update without an error.
   bool check_updates = false;
 };
 
@@ -171,8 +171,8 @@ struct region_state {
   std::uint32_t queued_packets = 0;           // number of packets for which each queue has room
   std::uint32_t window_shift = 0;             // log2 of the number of elements of a window
   std::uint32_t update_windows = 1;           // number of windows of the largest part
-  // The memory in which kernels of each device note an update beyond the array; null if updates are
-  // not checked.
+  // The memory in which kernels of each device note an update beyond the array's end; null if
+  // updates are not checked.
   std::array<update_mistake*, max_devices> mistakes{};
 
   // Whether this is a region, and neither a reduction nor a partition.
@@ -186,8 +186,8 @@ struct region_state {
   std::uint32_t devices() const {
     return static_cast<std::uint32_t>(options.boundaries.size()) - 1;
   }
-  // Whether a device is sure to have the last value of an element after an exchange, with every
-  // mechanism.
+  // Whether the device has the element's current value after an exchange, no matter which mechanism
+  // the region uses.
   bool receives(std::uint32_t device, std::uint64_t element) const;
   // All deliveries of an exchange, owner by owner.
   std::vector<delivery> deliveries() const;

@@ -442,8 +442,8 @@ class serial_lane : public accessor<Observer> {
   }
 
   // Whether the number of iterations that the compiler unrolls limits the loads that a loop has in
-  // flight. Without this limit, the loads of all iterations may be in flight, unless the iterations
-  // carry a result.
+  // flight. Without this limit, the loads of all iterations may be in flight, unless an iteration
+  // needs the result of the previous iteration.
   bool unrolls() const {
     if constexpr (requires { observer_->unrolls(); }) return observer_->unrolls();
     return false;

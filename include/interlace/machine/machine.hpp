@@ -39,7 +39,7 @@ struct cache {
   // channels of this part.
   std::uint32_t parts = 1;
   std::uint64_t far_latency_ps = 0;  // additional latency of a line whose home is another part
-  double far_bytes_per_s = 0;        // rate of data that is found in other parts; 0 means no limit
+  double far_bytes_per_s = 0;        // rate of loads of such lines; 0 means no limit
   // For the L2 only: the largest rate at which all banks together serve requests of any size. 0
   // means that this rate has no limit.
   double requests_per_s = 0;
@@ -181,7 +181,7 @@ struct griffin {
   // The number of periods from one classification of the pages to the next.
   std::uint32_t look_periods = 0;
   double newest_weight = 0;  // weight of the newest period's count in the rates
-  // The least rate of a page that moves, in accesses of all GPUs together per period.
+  // A page moves only if all GPUs together access the page at least this many times per period.
   double least_rate = 0;
   // A page is dedicated to a GPU if this GPU's rate is this many times the rate of every other GPU.
   double dedicated_factor = 0;

@@ -26,7 +26,7 @@ std::uint32_t gate_weight(const operation& o) {
     std::uint32_t most = 0;
     for (const auto& of : o.exchange.copies) most = std::max(most, copies(of));
     for (const auto& of : o.exchange.prefetches) {
-      // For prefetches, the driver may wait until pages are no longer in use.
+      // When a prefetch is enqueued, the driver may wait until the pages are no longer in use.
       if (!of.empty()) return gate::holds;
     }
     std::uint32_t joint = 0;

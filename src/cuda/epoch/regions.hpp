@@ -43,7 +43,8 @@ class node_regions {
   void write_front(std::uint32_t id, std::uint32_t device, const void* values, std::uint64_t n,
                    std::uint64_t element_bytes);
 
-  // Throws model_error if a kernel has updated an element beyond a partition that checks updates.
+  // Throws model_error if a kernel has updated an element beyond the end of a partition that checks
+  // updates.
   void check_updates() const;
 
   // The states of regions and reductions. The index is the id.

@@ -23,10 +23,10 @@ struct region_side {
   std::vector<kernel::chunk> chunks;
   launch_tracking tracking;
   barrier_arguments barrier;
-  // The region's own streams on this device. The stream [peer] goes to a peer. The stream [device]
-  // is the stream of the device's agent. The stream [devices + peer] is a second stream to the
-  // peer, for every other chunk. If several devices of this process share the GPU, all of these
-  // streams are one stream.
+  // The region's own streams on this device. streams[peer] has the copies to a peer.
+  // streams[devices + peer] is a second stream to the peer, for every second chunk. streams[device]
+  // is for this device's agent. If several devices of this process share the GPU, all elements of
+  // the list are the same stream.
   std::vector<cudaStream_t> streams;
   cudaEvent_t begun_event = nullptr;  // event that `begin` records
   cudaEvent_t event = nullptr;        // event that orders streams

@@ -114,7 +114,7 @@ class parking {
   std::optional<std::string> pool_of(device_address address);
   // The number of page-locked bytes that are kept for the next park.
   std::uint64_t idle_host_bytes();
-  // Gives the page-locked memory that is kept for the next park back to the system.
+  // Returns to the system the page-locked memory that is kept for the next park.
   void free_idle_host_memory();
 
  private:

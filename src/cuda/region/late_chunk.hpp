@@ -26,9 +26,9 @@ struct late_count {
   unsigned long long target = 0;
 };
 
-// Returns the first chunk whose counter is below its target, among the devices whose epoch runs. A
-// device whose exchange has counted more epochs than the exchange of another device is left out,
-// because it waits for that other device and for none of its own chunks.
+// Returns the first chunk whose counter is below its target, among the devices whose epoch runs. If
+// a device's exchange has counted more epochs than another device's exchange, the function leaves
+// out the first device. That device waits for the other device, and not for its own chunks.
 inline std::optional<late_count> find_late_chunk(std::span<const counted_chunks> devices) {
   std::optional<unsigned long long> fewest;
   for (const counted_chunks& one : devices)

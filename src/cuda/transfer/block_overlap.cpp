@@ -115,7 +115,8 @@ std::size_t common_size(std::span<const std::size_t> bytes) {
   return differences == 0 ? bytes.front() : 0;
 }
 
-// Finds the same as spread_of for blocks of one size, in less time for each block.
+// Returns the same as spread_of. All blocks must have the size `size`. This function takes less
+// time for each block.
 spread spread_of_equal(std::span<const device_address> addresses, std::size_t size) {
   // The loop uses two results in turn, because each comparison must wait for the previous
   // comparison of the same result.

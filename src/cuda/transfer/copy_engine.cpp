@@ -291,9 +291,9 @@ bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
     on.planner.plan_batch(call);
     copy_result result = copy_result::captured;
     if (plan_has_access(driver_, call, accounts_) && run(on, call, result)) return true;
-    // Without relays, the batch needs no staging memory, and no relay needs access to its memory.
-    // Its copies take the direct paths at the same time, which is still faster than plain copies
-    // one after another.
+    // Try again without relays. The batch then needs no staging memory, and no relay needs access
+    // to the batch's memory. The copies take the direct paths at the same time, which is still
+    // faster than plain copies one after another.
     if (call.plan->program.buffers.empty()) return false;
     call.relays.clear();
     call.where.buffers.clear();

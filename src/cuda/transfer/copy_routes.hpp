@@ -56,8 +56,8 @@ class copy_routes {
   const copy_machine& machine_;
   std::vector<std::optional<std::uint32_t>> index_of_gpu_;  // the index is CUDA's number of the GPU
   std::vector<double> direct_bytes_per_s_;  // one for each pair; 0 if there is no direct path
-  // The first index says which kinds of relays are allowed (bit 0: GPUs, bit 1: the host). The
-  // second index is the pair.
+  // The relays for each pair of places. The first index says which kinds of relays are allowed (bit
+  // 0: GPUs, bit 1: the host). The second index is the number of the pair.
   std::array<std::vector<std::vector<machine::endpoint>>, 4> relays_;
 };
 

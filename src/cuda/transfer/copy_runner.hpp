@@ -67,7 +67,7 @@ class copy_runner {
 
   contexts& contexts_;
   copy_accounts& accounts_;
-  copy_executor executor_;  // executor in the options
+  copy_executor executor_;  // the executor that the options name
   // one for each GPU, followed by the host's pool
   std::vector<std::unique_ptr<staging_pool>> pools_;
   std::mutex staging_mutex_;

@@ -25,7 +25,7 @@ class pinned_rooms {
     std::atomic<bool> taken{true};
   };
 
-  // `bound` is the most memory, in bytes.
+  // All rooms together have at most `bound` bytes.
   pinned_rooms(const driver_table& driver, std::size_t bound);
   ~pinned_rooms();
   pinned_rooms(const pinned_rooms&) = delete;

@@ -195,8 +195,8 @@ std::vector<endpoint> traffic_table::idle_relays(const pair& asked,
   if ((own->from != most_gpus && taken[own->from]) || (own->to != most_gpus && taken[own->to]) ||
       (own->from == most_gpus && writes_host) || (own->to == most_gpus && reads_host))
     return left;
-  // The places are those of all processes. Processes that see different GPUs therefore get the same
-  // result.
+  // The places to share out are the host and the GPUs of all processes, not only the GPUs that this
+  // process sees. Every process therefore computes the same shares.
   std::vector<std::size_t> free;
   const std::size_t gpus = registered_gpus();
   for (std::size_t index = 0; index <= gpus; ++index) {

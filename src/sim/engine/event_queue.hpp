@@ -177,8 +177,8 @@ class event_queue {
     b = {};
   }
 
-  // The slot of the first bucket after the current bucket that has events, or the slot of the first
-  // far event if no bucket has events.
+  // The slot of the next bucket with events, after the current bucket. If no bucket has events,
+  // this is the slot of the first far event.
   std::uint64_t next_slot() const {
     if (size_ == far_.size()) return far_.top().what.time >> bucket_shift;
     const std::uint64_t begin = (current_ + 1) % bucket_count;

@@ -134,9 +134,9 @@ class memory {
   }
   picoseconds request_at_bank_ = 0;
   picoseconds request_at_channel_ = 0;
-  picoseconds sector_at_bank_ = 0;  // time for which loading a sector takes the bank
+  picoseconds sector_at_bank_ = 0;  // time for which a load of a sector occupies the bank
   picoseconds sector_at_channel_ = 0;
-  picoseconds written_at_bank_ = 0;  // time for which storing a sector takes the bank
+  picoseconds written_at_bank_ = 0;  // time for which a store of a sector occupies the bank
   picoseconds written_at_channel_ = 0;
   picoseconds atomic_at_bank_ = 0;
   picoseconds sector_between_parts_ = 0;

@@ -60,7 +60,8 @@ class load_rules {
   // The GPU calls this function when the reply has arrived. The result is true if the rules
   // themselves pass the reply on to the instructions that wait for it.
   virtual bool takes_reply(std::uint32_t unit, std::uint32_t entry, line_access l) = 0;
-  // A part of a line that another GPU requests. The rules of that GPU encode the part.
+  // A part of a line that another GPU requests. `wanted` is the number that the rules of the
+  // requesting GPU passed to gpu::request.
   struct part {
     std::uint32_t to = 0;
     std::uint32_t unit = 0;

@@ -33,7 +33,7 @@ class streams {
   struct stream {
     std::vector<task_id> last;        // the tasks for which the next kernel waits
     std::vector<task_id> copies;      // copies of this epoch
-    std::vector<task_id> last_copy;   // the last of these copies to each device
+    std::vector<task_id> last_copy;   // for each device, the last copy of this epoch to it
     std::set<std::uint32_t> tracked;  // regions that a tracked launch of this epoch writes
   };
 

@@ -15,7 +15,7 @@ enum class page_class : std::uint8_t {
   streaming,         // accessed for a while, but not since the last classification
   mostly_dedicated,  // one GPU accesses the page much more often than any other GPU
   shared,            // several GPUs access the page about equally often
-  owner_shifting,    // another GPU begins to access the page more often than the page's home
+  owner_shifting,    // another GPU begins to access the page more often than the page's home does
 };
 
 struct page_access {
@@ -42,7 +42,7 @@ class page_classifier {
   // counted before.
   result classify(std::uint64_t page, std::uint32_t home, std::uint64_t period);
 
-  // A GPU's number of accesses to the page in a period, as a weighted mean.
+  // A GPU's number of accesses to the page per period, as a weighted mean of the periods so far.
   double rate(std::uint64_t page, std::uint32_t gpu, std::uint64_t period) const;
 
  private:

@@ -22,7 +22,7 @@ class rdma_cache {
  public:
   struct dirty_line {
     std::uint64_t line = 0;
-    byte_mask bytes;  // the dirty bytes; if there are none, nothing must be written back
+    byte_mask bytes;  // the dirty bytes; if there are none, no write-back is needed
     friend bool operator==(const dirty_line&, const dirty_line&) = default;
   };
 

@@ -32,7 +32,7 @@ class unpacker {
   // The time when the last line entered the buffer. Until that time, the line's packet holds the
   // port.
   picoseconds entered() const { return entered_; }
-  // The time when everything that has arrived has left for the L2.
+  // The time by which all lines that have arrived so far will have left for the L2.
   picoseconds clear() const { return (clear_q16_ + 65535) >> 16U; }
 
  private:

@@ -46,7 +46,7 @@ enum class step_kind : std::uint8_t { launch, copy, exchange, call, join };
 
 // The values to which encoded differences refer. They are reset at the start of every chunk.
 struct previous {
-  // For each kind, the first address of the last access of this kind.
+  // For each kind of access, the address of the first lane in the last access of this kind.
   std::array<std::uint64_t, 3> address{};
   std::uint8_t bytes = 0;
   std::uint8_t scope = 0;

@@ -331,7 +331,7 @@ class update_bins {
   template <class Apply>
   void combine(const bin_set<Record>& from, std::uint32_t windows, const Apply& apply,
                cudaStream_t stream) {
-    // The windows of the last slice can reach beyond the table.
+    // The windows of the last slice can reach beyond the end of the table.
     const std::uint64_t window = std::uint64_t{1} << from.log2;
     if (from.first >= request_.elements) return;
     const std::uint64_t there = (request_.elements - from.first + window - 1) / window;

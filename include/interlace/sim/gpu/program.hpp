@@ -72,7 +72,8 @@ struct instruction {
   bool issued : 1 = false;
   bool uniform : 1 = false;  // a load of one element for all lanes
   bool counted : 1 = false;  // a store that updates the counters of chunks
-  // Whether these are the operations at the end of an iteration, in a loop that carries a result.
+  // Whether these operations end an iteration of a loop in which an iteration needs the result of
+  // the previous iteration.
   bool ends_iteration : 1 = false;
   std::uint32_t looked_up : 14 = 0;  // number of lines whose pages were looked up in a TLB
   // The number of lines that wait for a translation. The number fits in 14 bits, because each lane

@@ -191,7 +191,7 @@ class recorder {
 
  private:
   std::uint32_t minima(std::uint32_t n) const {
-    // number of integers that an operation adds to a minimum
+    // One operation combines a minimum with this many further integers.
     const std::uint32_t more = settings_->minimum_inputs - 1;
     return (n + more - 1) / more;
   }
