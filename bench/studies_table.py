@@ -95,7 +95,8 @@ def table(files: dict[str, Path]) -> list[str]:
         f"at least {min(reached):.0%}",
         "the fastest split has "
         + ", ".join(f"{chosen} ranges in {often}" for chosen, often in sorted(ranges.items())),
-        "one GPU's share of the limit of its memory and operations, without the small workloads: "
+        "speed of one GPU relative to the bound that its memory and operations set, without the "
+        "small workloads: "
         + ", ".join(f"{name} {min(of):.0%} to {max(of):.0%}" for name, of in alone.items()),
     ]
     return lines

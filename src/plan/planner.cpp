@@ -181,7 +181,7 @@ class planner {
       for (const std::size_t used : part.uses) {
         const resource& one = shared_.at(used);
         if (one.rest() < (1 - full) * one.capacity)
-          return one.name + " is taken by traffic in flight";
+          return "traffic in flight already uses " + one.name;
       }
     const path& direct = blank_.paths[direct_[way.message]];
     if (!asked_.direct || direct.legs.empty()) return "";

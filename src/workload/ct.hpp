@@ -637,7 +637,7 @@ class ct {
     if (scan.detectors < least || scan.detectors > 4 * most || (scan.detectors - least) % 2 != 0) {
       throw usage_error(given("detectors", scan.detectors) + "an image of " +
                         std::to_string(scan.size) + " pixels on each side needs " +
-                        std::to_string(least) + ", or an even number more than that");
+                        std::to_string(least) + ", or more than that by an even number");
     }
     if (scan.subsets == 0 || scan.angles == 0 || scan.angles % scan.subsets != 0) {
       throw usage_error(given("angles", scan.angles) + "these angles cannot be cut into " +

@@ -310,7 +310,10 @@ BAD: list[tuple[Edit, str]] = [
     ),
     (put("count = 4", "count = 17"), "gpu.count is 17; it must be at most 16"),
     (put("count = 4", 'count = "4"'), "gpu.count must be a whole number, not a string"),
-    (put("count = 4", "count = 4.5"), "gpu.count must be a whole number, not a number"),
+    (
+        put("count = 4", "count = 4.5"),
+        "gpu.count must be a whole number, not a number with a fraction",
+    ),
     (put("count = 4", "count = true"), "gpu.count must be a whole number, not true or false"),
     (
         put("clock_MHz = 1530", "clock_GHz = 1.53"),

@@ -922,7 +922,7 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     assert lines[0] == (
         "pagerank, forty (40 vertices, 117 edges), 10 iterations; simulated on 4x-volta-nvlink2"
     )
-    assert lines[1].startswith("2 GPUs are slower than one with all mechanisms; the fastest, ")
+    assert lines[1].startswith("With every mechanism, 2 GPUs are slower than one; the fastest, ")
     del lines[1]
     assert lines[2].split()[:5] == ["GPUs", "mechanism", "time", "speedup", "opportunity"]
     assert lines[3].split()[:3] == ["us", "x", "x"]
@@ -1003,8 +1003,8 @@ def test_what_is_slower_than_one_gpu_captures_nothing() -> None:
 def test_a_study_in_which_nothing_is_faster() -> None:
     study = _study_of(_row(BULK_COPY, 1.7), _row(INLINE, 1.5))
     assert summary(study) == (
-        "2 GPUs are slower than one with all mechanisms; the fastest, inline, takes 1.50 times as "
-        "long."
+        "With every mechanism, 2 GPUs are slower than one; the fastest, inline, takes 1.50 times "
+        "as long."
     )
     assert "slower" not in " ".join(footers(_study_of(_row(INLINE, 0.5))))
 

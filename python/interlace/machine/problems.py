@@ -106,7 +106,7 @@ def _problems_of_named(table: KeyTable, value: Any) -> Iterator[Problem]:
 _KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
     (bool, "true or false"),
     (int, "a whole number"),
-    (float, "a number"),
+    (float, "a number with a fraction"),
     (str, "a string"),
     (dict, "a table"),
     ((list, tuple), "a list"),

@@ -127,7 +127,7 @@ def summary(study: Study) -> str:
     if is_slower(best.speedup):
         slower = f"takes {1 / best.speedup:.2f} times as long"
         return (
-            f"{most} GPUs are slower than one with all mechanisms; the fastest, {name}, {slower}."
+            f"With every mechanism, {most} GPUs are slower than one; the fastest, {name}, {slower}."
         )
     text = f"On {most} GPUs, {name} is the fastest: {best.speedup:.2f} times one GPU"
     if best.opportunity is not None and best.captured is not None:

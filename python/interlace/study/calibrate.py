@@ -183,7 +183,7 @@ GROUPS = {
     FITTED: "One pair and one stream: the keys of the machine file may be fitted to these rows",
     ONE_PROPERTY: "One property of a GPU: the keys of the machine file may be fitted to these rows",
     FITTED_TO_ALL: "Several pairs: a key of the machine file was fitted to these rows",
-    STATED: "Rates that the machine file states as they were measured",
+    STATED: "Measured rates: the machine file holds the measured values themselves",
     PREDICTED: "Predictions: nothing is fitted to these rows",
 }
 

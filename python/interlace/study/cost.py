@@ -167,8 +167,8 @@ def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[s
     found = [
         (
             "dualopt-adaptive",
-            "a counter of loads, a counter of windows that agree, and the number of the compute "
-            "unit that still looks into its L1",
+            "a counter of loads, a counter of windows in a row that favour another choice, and the "
+            "index of the compute unit that still uses its L1",
             1,
             choice + sum(map(_bits_for, (added.monitored_accesses, agreeing, turn))),
         )

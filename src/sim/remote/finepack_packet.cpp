@@ -63,7 +63,8 @@ std::vector<std::uint8_t> encode(const finepack_packet& packet, const finepack_f
     data += s.bytes;
   }
   if (data != packet.data.size()) {
-    refuse(number(packet.data.size()) + " bytes of data for stores of " + number(data));
+    refuse("the stores have " + number(data) + " bytes of data together, but the packet has " +
+           number(packet.data.size()) + " bytes");
   }
   if (payload > format.payload_bytes || payload > most_payload_bytes) {
     refuse("a payload of " + number(payload) + " bytes; at most " +

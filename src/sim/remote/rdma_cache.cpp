@@ -12,8 +12,8 @@ std::uint64_t carve_rdma_cache(std::uint64_t l2_bytes, std::uint64_t l2_row_byte
   const std::string what =
       "gpu.dualopt.rdma_cache_KiB is " + std::to_string(rdma_bytes / 1024) + ", which ";
   if (rdma_bytes == 0 || rdma_bytes >= l2_bytes) {
-    throw usage_error(what + "is not a part of an L2 of " + std::to_string(l2_bytes / 1024) +
-                      " KiB; give less");
+    throw usage_error(what + "is not more than 0 and less than the L2, which has " +
+                      std::to_string(l2_bytes / 1024) + " KiB");
   }
   const std::uint64_t row = std::uint64_t{rdma_ways} * line_bytes;
   if (row == 0 || rdma_bytes % row != 0) {

@@ -44,8 +44,9 @@ std::vector<std::uint8_t> encode_reply(const reply_packet& packet, const reply_f
   }
   const std::uint32_t expected = packet.coalesced ? n * format.piece_bytes : format.line_bytes;
   if (packet.data.size() != expected) {
-    refuse_reply(std::to_string(packet.data.size()) + " bytes of data for responses of " +
-                 std::to_string(expected));
+    refuse_reply("the responses have " + std::to_string(expected) +
+                 " bytes of data, but the packet has " + std::to_string(packet.data.size()) +
+                 " bytes");
   }
   std::vector<std::uint8_t> bytes;
   bytes.reserve(packet.coalesced ? format.bytes_of_pieces(n) : format.bytes_of_line());

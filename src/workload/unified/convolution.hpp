@@ -92,9 +92,10 @@ class convolution {
         std::uint64_t{data.width + data.side - 1} * (data.height + data.side - 1);
     if (data.width == 0 || data.height == 0 || data.side == 0 || data.image.size() != pixels ||
         data.mask.size() != std::uint64_t{data.side} * data.side) {
-      throw usage_error("a convolution needs a square mask, and an image that is larger than the " +
-                        std::to_string(data.width) + " x " + std::to_string(data.height) +
-                        " result by the mask's side less one");
+      throw usage_error(
+          "a convolution needs a square mask, and an image with as many rows and columns as the " +
+          std::to_string(data.width) + " x " + std::to_string(data.height) +
+          " result, plus the mask's side minus one");
     }
     const auto own = kernel::page_placement::contiguous();
     kernel_.image = put_unified(node, data.image, placement.of(own));

@@ -44,13 +44,13 @@ struct block_kernel {
     if (what.count == 0 || grid == 0 || threads == 0 || threads > 512 || threads % 32 != 0)
       return "a kernel for blocks has an impossible grid";
     if (!even) return "";
-    if (what.size_list != 0) return "the kernel for even blocks gets sizes";
+    if (what.size_list != 0) return "the kernel for blocks of one size gets a list of sizes";
     if (what.bytes == 0 || what.run == 0 || shared_bytes < what.run * 16 || shared_bytes > 49152)
-      return "the kernel for even blocks gets too little or too much shared memory";
+      return "the kernel for blocks of one size gets too little or too much shared memory";
     if (what.run * (what.bytes / 16) >= std::uint64_t{1} << 32U)
-      return "the numbers of even blocks exceed the kernel's counters";
+      return "the numbers of blocks of one size exceed the kernel's counters";
     for (const copy& one : copies())
-      if ((one.to | one.from | one.bytes) % 16 != 0) return "an even block is misaligned";
+      if ((one.to | one.from | one.bytes) % 16 != 0) return "a block is misaligned";
     return "";
   }
 

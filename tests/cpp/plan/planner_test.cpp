@@ -117,7 +117,7 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   asked.traffic = {{{gpu_end(0), gpu_end(2)}, 0}};
   plan made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(named(four, made, "gpu2").bytes, 0U);
-  EXPECT_EQ(named(four, made, "gpu2").reason, "gpu0 -> gpu2 is taken by traffic in flight");
+  EXPECT_EQ(named(four, made, "gpu2").reason, "traffic in flight already uses gpu0 -> gpu2");
   EXPECT_GT(named(four, made, "gpu3").bytes, 0U);
   check_capacity(four, made, asked.traffic);
 
@@ -130,7 +130,7 @@ TEST(planner, traffic_under_way_keeps_paths_away) {
   made = one(four, gpu_end(0), gpu_end(1), 256 * mib, asked);
   EXPECT_EQ(named(four, made, "host").bytes, 0U);
   EXPECT_EQ(named(four, made, "host").reason,
-            "both directions of gpu0 - host is taken by traffic in flight");
+            "traffic in flight already uses both directions of gpu0 - host");
 }
 
 TEST(planner, paths_can_be_chosen) {

@@ -370,8 +370,8 @@ TEST(unified_programs, convolution) {
   expect_on_all(data, expected, 0);
   data.mask.pop_back();
   EXPECT_EQ(refusal(data),
-            "a convolution needs a square mask, and an image that is larger than the 70 x 41 "
-            "result by the mask's side less one");
+            "a convolution needs a square mask, and an image with as many rows and columns as the "
+            "70 x 41 result, plus the mask's side minus one");
 }
 
 // MGPUSim (24a2205) gives these numbers for the same program, sizes and placement: accesses of the

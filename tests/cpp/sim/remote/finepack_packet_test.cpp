@@ -139,7 +139,8 @@ TEST(finepack_packet, what_has_no_encoding_is_refused) {
   EXPECT_EQ(
       with([](auto& p) { p.stores[0].offset = (1 << 30) - 3; }),
       start + "a store of 4 bytes at offset 1073741821 leaves the window of 1073741824 bytes");
-  EXPECT_EQ(with([](auto& p) { p.data.pop_back(); }), start + "3 bytes of data for stores of 4");
+  EXPECT_EQ(with([](auto& p) { p.data.pop_back(); }),
+            start + "the stores have 4 bytes of data together, but the packet has 3 bytes");
   EXPECT_EQ(with([](auto& p) { p.base = 2; }), start + "a base that is not a multiple of 4");
   EXPECT_EQ(with([](auto& p) { p.base = ~std::uint64_t{7}; }),
             start + "a store at offset 8 lies above the last address");

@@ -130,9 +130,10 @@ TEST(rdma_cache, sizes_that_do_not_divide_are_refused) {
     return std::string();
   };
   EXPECT_EQ(refusal(2048, 1536, 16), "");
-  EXPECT_EQ(refusal(2048, 2048, 16),
-            "gpu.dualopt.rdma_cache_KiB is 2048, which is not a part of an L2 of 2048 KiB; give "
-            "less");
+  EXPECT_EQ(
+      refusal(2048, 2048, 16),
+      "gpu.dualopt.rdma_cache_KiB is 2048, which is not more than 0 and less than the L2, which "
+      "has 2048 KiB");
   EXPECT_EQ(refusal(2048, 1536, 10),
             "gpu.dualopt.rdma_cache_KiB is 1536, which does not divide into sets of 10 ways; give "
             "a multiple of rdma_cache_ways x line_bytes");

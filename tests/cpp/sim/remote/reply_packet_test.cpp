@@ -93,7 +93,7 @@ TEST(reply_packet, what_has_no_encoding_is_refused) {
   EXPECT_EQ(refusal(reply_packet{false, {1, 2}, bytes(64)}, {}),
             start + "2 responses; a packet has 1 to 1");
   EXPECT_EQ(refusal(reply_packet{true, {1}, bytes(5)}, {}),
-            start + "5 bytes of data for responses of 4");
+            start + "the responses have 4 bytes of data, but the packet has 5 bytes");
   EXPECT_EQ(refusal(reply_packet{true, {1}, bytes(16)}, {64, 16, 20}),
             start + "a packet of 20 bytes has no room for a piece of 16");
 }
