@@ -12,7 +12,7 @@
 // atomics are faster, for example for a table that fits in the L2, `run` uses plain atomics
 // (cuda/updates/sizing.hpp).
 //
-// What `run` promises:
+// The promises of `run`:
 //
 // - Order: `run` enqueues, and the host never waits. All updates are applied when the stream
 //   reaches the end of the run. Until then other kernels must not write the table, and may see any

@@ -72,7 +72,7 @@ class arena {
   }
 
   // Visits each pair of GPUs. Pairs with the same distance are visited one after another. No two
-  // senders with the same distance have the same receiver.
+  // pairs with the same distance have the same receiver.
   template <class Visit>
   void each(const Visit& visit) const {
     for (std::uint32_t distance = 0; distance < request_.gpus; ++distance)

@@ -198,7 +198,7 @@ host_update_times measure_host_updates(const host_update_request& q) {
   // Two runs of the same updates cancel out and leave the table as it was.
   for (int k = 0; k < 2; ++k) found.unpack_s = seconds_of([&] { found.unpacked = by.unpack(); });
   found.send_s = seconds_of([&] { by.send(hpcc_updates{starts}, found.updates, timed.stream); });
-  // Two runs of the same stream cancel out and leave the table as it was.
+  // Two runs with the same updates cancel out and leave the table as it was.
   found.host_s = host_alone(table.data, codec.mask, found.updates);
   if (q.repeats % 2 == 0) host_alone(table.data, codec.mask, found.updates);
   found.wrong = table.wrong() + (all == found.updates ? 0 : 1);

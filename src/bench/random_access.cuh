@@ -16,7 +16,7 @@ using word = std::uint64_t;
 
 constexpr int gpu = 0;
 constexpr unsigned threads = 256;
-// Log2 of the number of updates for which `starts` has one entry: 1024.
+// `starts` has one entry for every 2^start_log2 = 1024 updates.
 constexpr std::uint32_t start_log2 = 10;
 
 // Decodes update i. The random number of update i is computed from starts[i >> 10] by i modulo 1024

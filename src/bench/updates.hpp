@@ -27,7 +27,7 @@ struct update_times {
   std::uint64_t direct = 0;      // number of updates of a run that found no room in their bin
   std::vector<double> plain_s;   // one time for each repeat
   std::vector<double> binned_s;
-  // The number of elements that differ after both methods have run the same stream.
+  // The number of elements that differ after both methods have applied the same updates.
   std::uint64_t wrong = 0;
   // The rate of the GPU's memory: the lower of its read rate and its write rate.
   double memory_bytes_per_s = 0;

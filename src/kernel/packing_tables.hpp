@@ -1,5 +1,5 @@
-// What nodes of GPUs, and partitioned arrays of programs, have in common: the facts by which
-// kernels pack updates, and the report of a wrong update.
+// The facts by which kernels pack updates, and the report of a wrong update. Both nodes of GPUs and
+// the partitioned arrays of programs use this file.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ namespace interlace::preload {
 
 // The driver's CUmemcpyAttributes.
 struct copy_attributes {
-  int order = 0;  // order of the accesses to the source
+  int order = 0;  // the driver's srcAccessOrder
   cuda::memory_location source;
   cuda::memory_location destination;
   unsigned flags = 0;

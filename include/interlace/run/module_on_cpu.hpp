@@ -1,4 +1,4 @@
-// The contents of a library's source that runs a workload on the nodes that need no GPU
+// For the source file of a library that runs a workload on the nodes that need no GPU
 // (interlace/run/module.hpp).
 #pragma once
 

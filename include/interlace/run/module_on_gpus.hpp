@@ -1,4 +1,4 @@
-// The contents of a library's source that runs a workload on the GPUs of this computer
+// For the source file of a library that runs a workload on the GPUs of this computer
 // (interlace/run/module.hpp). nvcc compiles this source. Link it with the source that includes
 // interlace/run/launching.cuh for the same problem.
 #pragma once

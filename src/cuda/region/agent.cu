@@ -171,7 +171,7 @@ class bulk_copier {
   }
   __device__ std::uint64_t load(const kernel::replicas& r, std::uint64_t at, std::uint64_t end) {
     // Waits until the stage can be reused. The store that was issued `stages` stores ago must have
-    // read the stage. The last stages - ahead stores may still be reading their stages.
+    // read the stage. The last (stages - ahead) stores may still be reading their stages.
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(stages - ahead) : "memory");
     const std::uint32_t s = loads_++ % stages;
     const std::uint32_t size = size_at(at, end);

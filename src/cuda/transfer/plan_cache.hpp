@@ -21,8 +21,8 @@
 namespace interlace::cuda {
 
 struct planned_copy {
-  // has no copies if a single message goes directly, because in this case the caller makes the
-  // plain copy
+  // The program has no copies if a single message goes directly, because in this case the caller
+  // makes the plain copy.
   copy_program program;
   std::atomic<std::uint64_t> uses{0};
 };

@@ -59,7 +59,7 @@ constexpr bool is_of_message(event_kind k) { return k <= event_kind::message_del
 constexpr bool is_of_link(event_kind k) {
   return k == event_kind::link_held || k == event_kind::link_answered;
 }
-// Whether a run lasts at least until this event. Nothing waits for the other events.
+// Whether a run lasts at least until an event of this kind. If not, nothing waits for the event.
 constexpr bool lengthens_run(event_kind k) {
   return k != event_kind::store_queue_idle && k != event_kind::link_answered;
 }

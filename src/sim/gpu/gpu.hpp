@@ -83,8 +83,8 @@ class gpu {
   void departed(const message& m);
   void delivered(const message& m);
 
-  // The range that belongs to an event range_announced. The reference is valid until the next
-  // forget_announced.
+  // The range that belongs to an event of the kind `range_announced`. The reference is valid until
+  // the next forget_announced.
   const kernel::element_range& announced(std::uint32_t which) const { return announced_[which]; }
   void forget_announced() { announced_.clear(); }
 

@@ -40,7 +40,8 @@ void recorder::begin_segment() {
 std::uint32_t recorder::find(std::uint64_t key) const {
   if (count_ <= small_segment) {
     for (std::uint32_t id = 0; id < count_; ++id) {
-      // The first instance was made before all later instances.
+      // The first node with the key is the first instance, because nodes are in the order in which
+      // they were made.
       if (nodes_[id].key == key) return id;
     }
     return none;

@@ -9,8 +9,8 @@
 // window of remote loads. The engine of the paper decides once. This engine can also decide again
 // after every further window, for programs whose loads change from phase to phase. The paper's
 // window counts all remote accesses. A window here counts only remote loads, because a phase of
-// stores would fill a window without showing the locality of loads. If the remaining accesses can
-// no longer make enough accesses remote, the engine decides at once, before the window is complete.
+// stores would fill a window without showing the locality of loads. If even a complete window could
+// no longer make the fraction of remote accesses large enough, the engine decides at once.
 #pragma once
 
 #include <cstdint>

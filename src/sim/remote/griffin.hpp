@@ -11,9 +11,10 @@
 //   scheduling            Pages of one GPU move together in a batch. First touches go first, then
 //                         the pages of the GPU that has the most to give away.
 //   draining              Compute units keep running. GPUs forget the translations of the batch and
-//                         answer once their outstanding loads of its pages have ended. They do not
-//                         wait for posted stores, or for accesses that use an older translation.
-//                         New accesses to a page of the batch wait in the page-table walk.
+//                         answer once their outstanding loads of the batch's pages have ended.
+//                         GPUs do not wait for posted stores, or for accesses that use an older
+//                         translation. New accesses to a page of the batch wait in the page-table
+//                         walk.
 //
 // A TLB keeps only translations of its own GPU's memory. The walk for another GPU's page therefore
 // serves only the accesses that wait for this walk. (DualOpt, PACT 2022, section 6.3, says that its

@@ -105,7 +105,7 @@ class page_migration {
     std::uint64_t page = 0;
   };
 
-  // Sends a message for the step `what`. The message is about the page that moves, or about `page`.
+  // Sends a message for the step `what` about page `page`.
   void send(picoseconds time, std::uint32_t from, std::uint32_t to, step what, std::uint64_t page,
             std::uint32_t payload = 0);
   void send_all(step what);

@@ -302,7 +302,7 @@ picoseconds simulation::run_in_order() {
   for (event_queue& q : queues_) q.use_clock(&clock);
   std::uint64_t handled = 0;
   while (true) {
-    // Of several events at the same time, meetings are handled first. After the meetings, the
+    // If several events have the same time, meetings are handled first. After the meetings, the
     // events of devices with lower numbers come first.
     event_queue* first = &queues_[meeting()];
     for (std::uint32_t d = 0; d <= host(); ++d) {

@@ -1,4 +1,4 @@
-// What the microbenchmark of stores stores.
+// The stores that the microbenchmark of stores makes.
 #pragma once
 
 #include <cstdint>

@@ -105,8 +105,8 @@ inline kernel::region_options with_queues_for_edges(kernel::region_options o,
   const std::uint64_t packet = queues.capacity(sizeof(float));
   o.queued_updates = packet;
   for (std::size_t d = 0; d + 1 < cut.size(); ++d) {
-    // The updates of the owners 0, 1, ... begin at 1. The last number is for columns that `place`
-    // or the caller refuses.
+    // updates[o + 1] is the number of updates of owner o. The last element counts the columns
+    // beyond the last part, which `place` or the caller refuses.
     std::vector<std::uint64_t> updates(cut.size() + 1);
     for (std::uint64_t e = offsets[cut[d]]; e < offsets[cut[d + 1]]; ++e)
       ++updates[static_cast<std::size_t>(std::upper_bound(cut.begin(), cut.end(), columns[e]) -

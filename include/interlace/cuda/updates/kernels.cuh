@@ -199,8 +199,8 @@ class update_bins {
     return b;
   }
 
-  // Returns the bins of windows into which a group of bins is split. `first` is the first bin of
-  // the group.
+  // Returns the smaller bins, one for each window, into which a group of bins is split. `first` is
+  // the first bin of the group.
   bin_set<Record> parts(const sizing& s, std::uint32_t slice, std::uint32_t first) const {
     const bin_set<Record> all = bins(s, slice);
     bin_set<Record> b;

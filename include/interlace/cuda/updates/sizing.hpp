@@ -143,7 +143,7 @@ inline sizing sizes_with(const sizing_request& r, std::uint32_t window_log2, std
 }
 
 // The cost of an update in bytes. It is the number of bytes that are moved for an update, plus the
-// number of bytes that memory moves in the time of all other work for an update.
+// number of bytes that memory could move in the time that all other work for an update takes.
 inline double cost_of(const sizing_request& r, const sizing& s, std::uint64_t updates) {
   const double table = 2.0 * r.value_bytes * static_cast<double>(r.elements) *
                        static_cast<double>(s.rounds(updates)) / static_cast<double>(updates);
