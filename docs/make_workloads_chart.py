@@ -29,7 +29,7 @@ GOAL = 0.1  # the goal for the mean error
 
 
 class Dots(NamedTuple):
-    """The two ratios of a workload with data of one size, before and after the change."""
+    """A workload with data of one size: its ratio before the change, and its ratio now."""
 
     workload: str
     size: str
