@@ -85,9 +85,9 @@ class HeatRod(Slabs):
         return Reference(heat, np.ones(heat.size))
 
     # Values are from 0 to 1. A step computes a mean of three values, so errors of earlier steps do
-    # not grow. The roundings of all steps add up to about the root of their number, because most
-    # of them cancel. Even the largest error of very many points is below four times this sum. If a
-    # point is lost or late, its error is the point's change in a whole step. This change is far
-    # larger than the sum of the roundings.
+    # not grow. Most roundings cancel each other, so n roundings add up to about sqrt(n) times one
+    # rounding. Even the largest error of very many points is below four times this sum. If a point
+    # is lost or late, its error is the point's change in a whole step. This change is far larger
+    # than the sum of the roundings.
     def allowed_error(self) -> float:
         return 4 * FLOAT32_ROUNDING * math.sqrt(ROUNDINGS * self.iterations)
