@@ -19,7 +19,7 @@ struct page_placement {
     one_device,
   };
   kind how = kind::round_robin;
-  std::uint32_t device = 0;  // for one_device only
+  std::uint32_t device = 0;  // the device of all pages if `how` is one_device
 
   static page_placement contiguous() { return {kind::contiguous, 0}; }
   static page_placement on(std::uint32_t device) { return {kind::one_device, device}; }

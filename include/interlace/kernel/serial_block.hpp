@@ -12,7 +12,7 @@
 //   std::uint64_t enter_loop(site)           leave_loop of the same loop gets this value back
 //   void next_iteration(), leave_loop(std::uint64_t)
 //   void on_iteration_end()                  optional: the previous operations end an iteration of
-//                                            a loop that carries a result
+//                                            an L.carrying loop
 //   void on_uniform()                        the whole warp makes the previous load, and its value
 //                                            decides which instructions follow
 //   void on_acquire_release()                the previous atomic acquires for the block's later

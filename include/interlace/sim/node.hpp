@@ -142,7 +142,7 @@ class node final : public kernel::cpu_node {
   // The number of threads that a GPU of the machine holds at a time. 0 means that workloads should
   // make the same blocks on every machine.
   std::uint64_t threads_at_once(std::uint32_t device) const;
-  std::uint32_t compute_units() const;  // of each device
+  std::uint32_t compute_units() const;  // number of compute units of each device
 
   // Sets the number of threads of the simulation, at least one. The default is one. Results are the
   // same for every number. The calling thread is one of these threads. Kernels of different devices

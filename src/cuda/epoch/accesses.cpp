@@ -43,7 +43,7 @@ void record_accesses(const node_gpus& gpus, node_arrays& arrays, loaded_kernels&
   gpus.require_idle("a recording");
   check_launch(gpus.count(), device, k);
   if (k.shape.blocks == 0) return;
-  constexpr std::uint64_t capacity = std::uint64_t{8} << 20U;  // in words
+  constexpr std::uint64_t capacity = std::uint64_t{8} << 20U;  // size of the buffer in words
   const current_device restore(gpus.ordinal(device));
   kernels.load(k);
   device_memory scratch;

@@ -43,10 +43,10 @@ class node_gpus {
   }
   // The main stream of each device.
   const std::vector<cudaStream_t>& streams() const { return streams_; }
-  // The copy streams of a device. The stream [peer] goes to a peer. The stream [device] is the
-  // stream of the device's agent. The stream [devices + peer] is a second stream to the peer. Each
-  // of the two streams gets every other chunk, so that an engine has a next chunk while a stream
-  // switches chunks. On a shared GPU, all copy streams of a device are one stream.
+  // The copy streams of a device. Streams number `peer` and `devices + peer` have the copies to a
+  // peer. The two streams get chunks in turn, so that an engine has a next chunk while a stream
+  // switches chunks. Stream number `device` is for the device's agent. On a shared GPU, all copy
+  // streams of a device are one stream.
   const std::vector<cudaStream_t>& copy_streams(std::uint32_t device) const {
     return copy_streams_[device];
   }

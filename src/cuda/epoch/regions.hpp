@@ -24,7 +24,7 @@ class node_regions {
   struct reduction_details {
     element_type type = element_type::f32;
     combine operation = combine::add;
-    std::array<void*, max_devices> inboxes{};  // for small reductions only
+    std::array<void*, max_devices> inboxes{};  // only small reductions have inboxes
   };
   struct partition_details {
     combine operation = combine::add;

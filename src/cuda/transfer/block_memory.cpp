@@ -100,9 +100,9 @@ class places_of_side {
     return found;
   }
 
-  // Asks the driver for all facts about an address. Sets `*lasting`, unless `lasting` is null, to
-  // whether the facts hold as long as the allocation exists. A GPU's access to virtual memory and
-  // to memory of pools can change.
+  // Asks the driver for all facts about an address. If `lasting` is not null, sets
+  // `*lasting` to whether the facts hold as long as the allocation exists. A GPU's access to
+  // virtual memory and to memory of pools can change.
   known_range ask_all(device_address address, std::uint64_t bytes, bool* lasting) const {
     memory_facts facts;
     device_address on_device = 0;

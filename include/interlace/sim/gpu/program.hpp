@@ -61,8 +61,8 @@ struct instruction {
   std::uint16_t line_count = 0;
   std::uint32_t first_line = 0;
   union {
-    std::uint32_t first_written;  // for stores and atomics
-    std::uint32_t count = 0;      // for other kinds; the meaning depends on the kind
+    std::uint32_t first_written;  // used by stores and atomics
+    std::uint32_t count = 0;      // used by all other kinds; each kind gives it a meaning
   };
   std::uint32_t depends = none;  // earlier instruction whose result this instruction needs
 
