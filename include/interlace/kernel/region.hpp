@@ -25,7 +25,7 @@
 //                                           what kernels take; valid until the next exchange
 //   launch(device, kernel, grid)            a kernel that writes no region
 //   launch(device, kernel, grid, region, block_mapping)
-//   launch(device, kernel, grid, partition) a kernel that updates this partition, and no other one
+//   launch(device, kernel, grid, partition) a kernel that updates only this partition
 //   launch_over(kernel, grid, block_placement)
 //                                           one grid over all devices; each device runs some of the
 //                                           blocks; B.index() and B.count() refer to the grid

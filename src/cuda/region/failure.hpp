@@ -21,7 +21,7 @@ struct failure_words {
 
 std::string describe_failure(const wait_failure& f, const failure_words& words);
 
-// Describes a wait for a chunk that has not failed yet.
+// Describes a wait for a chunk. The wait has not failed yet.
 std::string describe_wait(const wait_failure& f, const failure_words& words);
 
 }  // namespace interlace::cuda

@@ -15,7 +15,7 @@
 //   value                                   type of a gathered value
 //   identity(), combine(a, b)               combine is commutative
 //   over_warp(warp, state)                  combines the lane states of a warp
-//   once()                                  operations of every lane except gathers, combinations
+//   once()                                  operations of every lane, without gathers and combines
 //   gathers(n)                              operations of n gathers of a lane, without the loads
 //   combines(n)                             operations of n combinations
 //   join(lane, words, part, v)              joins v with the results of the row's other parts;
