@@ -39,7 +39,8 @@ struct cache {
   // channels of this part.
   std::uint32_t parts = 1;
   std::uint64_t far_latency_ps = 0;  // additional latency of a line whose home is another part
-  double far_bytes_per_s = 0;        // rate of loads of such lines; 0 means no limit
+  // The rate of loads of lines whose home is another part; 0 means no limit.
+  double far_bytes_per_s = 0;
   // For the L2 only: the largest rate at which all banks together serve requests of any size. 0
   // means that this rate has no limit.
   double requests_per_s = 0;
