@@ -6,6 +6,21 @@
 
 namespace interlace::kernel {
 
+std::vector<std::uint64_t> part_boundaries(std::vector<std::uint64_t> given, std::uint64_t elements,
+                                           std::uint32_t devices, const std::string& label) {
+  if (given.empty()) {
+    for (std::uint32_t d = 0; d <= devices; ++d) {
+      // This form avoids the product of two large numbers, which could overflow.
+      given.push_back(elements / devices * d + elements % devices * d / devices);
+    }
+  }
+  if (given.back() != elements) {
+    throw usage_error(label + " has " + std::to_string(elements) +
+                      " elements, and its boundaries end at " + std::to_string(given.back()));
+  }
+  return given;
+}
+
 region_state check_spec(const region_spec& spec, std::uint32_t devices, const std::string& label) {
   if (spec.elements == 0 || spec.element_bytes == 0) {
     throw usage_error(label + " has " + std::to_string(spec.elements) + " elements of " +
@@ -22,18 +37,7 @@ region_state check_spec(const region_spec& spec, std::uint32_t devices, const st
                       "', which needs kernels that a node launches; use " +
                       mechanisms_with(&mechanism_row::of_regions));
   }
-  o.boundaries = spec.boundaries;
-  if (o.boundaries.empty()) {
-    for (std::uint32_t d = 0; d <= devices; ++d) {
-      // This form avoids the product of two large numbers, which could overflow.
-      o.boundaries.push_back(spec.elements / devices * d + spec.elements % devices * d / devices);
-    }
-  }
-  if (o.boundaries.back() != spec.elements) {
-    throw usage_error(label + " has " + std::to_string(spec.elements) +
-                      " elements, and its boundaries end at " +
-                      std::to_string(o.boundaries.back()));
-  }
+  o.boundaries = part_boundaries(spec.boundaries, spec.elements, devices, label);
   o.subscribers = spec.subscribers;
   o.chunk_bytes = spec.chunk_bytes;
   o.agent_threads = spec.agent_threads;

@@ -4,12 +4,19 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "interlace/kernel/region.hpp"
 #include "interlace/region.hpp"
 #include "kernel/chunks.hpp"
 
 namespace interlace::kernel {
+
+// Returns the boundaries of the devices' parts of an array: `given`, or those of equal parts if
+// `given` is empty. Throws usage_error if the boundaries do not end at `elements`. `label` is the
+// array's name in messages.
+std::vector<std::uint64_t> part_boundaries(std::vector<std::uint64_t> given, std::uint64_t elements,
+                                           std::uint32_t devices, const std::string& label);
 
 // Checks a request without allocating memory. Throws usage_error, with one sentence, if the region
 // is not possible. `label` is the region's name in messages, for example "region 0" or "region

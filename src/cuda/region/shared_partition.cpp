@@ -11,6 +11,7 @@
 #include "interlace/cuda/check.hpp"
 #include "interlace/kernel/partition.hpp"
 #include "kernel/packing_tables.hpp"
+#include "kernel/region_spec.hpp"
 
 namespace interlace::cuda {
 
@@ -38,18 +39,7 @@ kernel::region_options options_of_spec(const partition_spec& spec, std::uint32_t
     throw usage_error(label + " of " + std::to_string(spec.elements) + " elements of " +
                       std::to_string(element_bytes) + " bytes is larger than any memory");
   }
-  o.boundaries = spec.boundaries;
-  if (o.boundaries.empty()) {
-    for (std::uint32_t d = 0; d <= devices; ++d) {
-      // This form avoids the product of two large numbers, which could overflow.
-      o.boundaries.push_back(spec.elements / devices * d + spec.elements % devices * d / devices);
-    }
-  }
-  if (o.boundaries.back() != spec.elements) {
-    throw usage_error(label + " has " + std::to_string(spec.elements) +
-                      " elements, and its boundaries end at " +
-                      std::to_string(o.boundaries.back()));
-  }
+  o.boundaries = kernel::part_boundaries(spec.boundaries, spec.elements, devices, label);
   o.packet_bytes = spec.packet_bytes;
   o.queued_updates = spec.queued_updates;
   o.combine_in_packets = spec.combine_in_packets;

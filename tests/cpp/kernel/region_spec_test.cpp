@@ -48,6 +48,12 @@ TEST(region_spec_test, parts_are_equal_by_default) {
   }
 }
 
+TEST(region_spec_test, given_boundaries_end_at_the_number_of_elements) {
+  EXPECT_EQ(part_boundaries({0, 3, 10}, 10, 2, "array 'x'"),
+            (std::vector<std::uint64_t>{0, 3, 10}));
+  EXPECT_THROW((void)part_boundaries({0, 3, 9}, 10, 2, "array 'x'"), usage_error);
+}
+
 TEST(region_spec_test, kernels_that_publish_announce_each_element_once) {
   const region_spec s = sample();
   const region_state state = check_spec(s, 4, "region 'x'");
