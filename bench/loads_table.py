@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of loaders of docs/explanation/benchmarks.md.
+"""Prints the tables in docs/explanation/benchmarks.md that compare loaders.
 
 bench/loads_table.py [memory | cores | disk | gpus]...
 """

@@ -249,7 +249,7 @@ def test_entry_points_that_cannot_be_used_say_why(
     assert found["twin"].__name__ == "Twin"
     assert {name: why.partition(" cannot be used: ")[2] for name, why in unusable.items()} == {
         "lost": "ModuleNotFoundError: No module named 'outer_lost'",
-        "number": "outer_module:Number is not a class of interlace.workloads.Workload",
+        "number": "outer_module:Number is not a subclass of interlace.workloads.Workload",
         "renamed": "outer_module:Renamed has the name 'another-name', not 'renamed'",
         "wrong-option": "--seed is a int elsewhere, and a str in outer_module:WrongOption; rename "
         "the option",

@@ -292,9 +292,11 @@ def _stop(code: int) -> int:
 
 
 def _lost_output(error: OSError) -> OSError | None:
-    """Return the error of standard output if `error` is one, and None otherwise.
+    """Return the error of standard output, or None if standard output has no error.
 
-    Typer prints help without a buffer, so any line of a command can cause such an error.
+    This is the error of a flush, if a flush fails. Otherwise it is `error`, if `error` says that no
+    space is left and names no file: Typer prints help without a buffer, so a full disk can raise
+    such an error before any flush.
     """
     full = error.filename is None and error.errno == errno.ENOSPC
     return _unwritten() or (error if full else None)

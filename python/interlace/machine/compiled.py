@@ -109,7 +109,10 @@ def from_core(made: Any, core: Any, where: str, sources: Any = NO_SOURCES) -> Ma
 
 
 def _given(made: Any, table: str) -> dict[str, Any]:
-    """Return the values of a struct that a machine file stores, by key. Leave out unset values."""
+    """Return the values that `made`, the C++ struct of the table, has for the table's keys.
+
+    The dict leaves out unset values.
+    """
     values = {key.name: made[key.name] for key in _keys(table)}
     return {name: value for name, value in values.items() if value is not None}
 

@@ -209,8 +209,8 @@ class Tuning:
     ranges: tuple[int, ...]
     chunks: tuple[int, ...]
     threads: tuple[int, ...]
-    # The smallest chunk size for `copy-engine`, whose streams wait for each chunk. Smaller sizes
-    # are tried only if no larger size fits.
+    # The smallest chunk size to try for `copy-engine`, whose streams wait for each chunk. If all
+    # sizes of `chunks` are smaller, only the largest of them is tried.
     least_copied: int = 256 * KIB
     most_waits: int | None = MOST_WAITS
     collectives: tuple[str, ...] = COLLECTIVES

@@ -200,7 +200,7 @@ def rows_of(
         *rows,
         stores.over_all(large, lane, NOTES[lane]),
         *(stores.of_one(name, r, lane, NOTES[lane]) for name, r in large.items() if name in ALONE),
-        # `bound` takes its value from the case `TWICE`, the larger inputs on four GPUs.
+        # `bound` is computed from the run `TWICE`, which has four GPUs and the inputs for 16 GPUs.
         bound.over_all(sixteen, twice, NOTES[twice]),
         *(bound.of_one(name, r, twice, NOTES[twice]) for name, r in sixteen.items()),
     ]

@@ -265,7 +265,8 @@ def jacobi_reference(system: BandedSystem, iterations: int) -> JacobiReference:
         return x
 
     x = iterate(rest, right)
-    if rest.data.max(initial=0) <= 0 and right.min() >= 0:  # no terms of an element cancel
+    # All terms of each element's sum are then 0 or positive, so magnitudes give the same result.
+    if rest.data.max(initial=0) <= 0 and right.min() >= 0:
         return JacobiReference(x, x)
     return JacobiReference(x, iterate(-abs(rest), np.abs(right)))
 

@@ -49,7 +49,7 @@ def installed_workloads(
 def _load(entry: EntryPoint, known: Mapping[str, type[Workload]]) -> type[Workload]:
     workload = entry.load()
     if not (isinstance(workload, type) and issubclass(workload, Workload)):
-        raise UserError(f"{entry.value} is not a class of interlace.workloads.Workload")
+        raise UserError(f"{entry.value} is not a subclass of interlace.workloads.Workload")
     if inspect.isabstract(workload):
         lacking = ", ".join(sorted(workload.__abstractmethods__))
         raise UserError(f"{entry.value} lacks {lacking}")
