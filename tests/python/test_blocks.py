@@ -166,7 +166,7 @@ FLAT = np.arange(4, dtype=np.int64)
         ({"sizes": 4, "dst_rows": [1]}, "rows and sizes exclude each other"),
         (
             {"dst_rows": [1, 2], "src_rows": [1]},
-            "the destination and the source have 1 and 2 blocks",
+            "the number of blocks is 2 in the destination and 1 in the source",
         ),
         ({"dst_rows": np.zeros(2, np.float32)}, "the dst_rows are float32; give an array of int32"),
         ({"src": WIDE}, "a row of the destination has 64 bytes and a row of the source has 128"),

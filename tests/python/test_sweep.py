@@ -510,19 +510,20 @@ def test_keys_of_links_and_switches() -> None:
             "hgx-h200-4", {"link.nvlink4.bandwidth_GB_per_s": 100},
             "link 1: copy_GB_per_s is 393; it must be at most bandwidth_GB_per_s, which is 100; "
             "change link.nvlink4.bandwidth_GB_per_s, link.nvlink4.copy_GB_per_s and "
-            "link.nvlink4.copy_both_GB_per_s together, in a sweep under one [[zip]]",
+            "link.nvlink4.copy_both_GB_per_s together; a sweep must list them under one [[zip]]",
         ),
         (
             "hgx-h200-4",
             {"link.nvlink4.bandwidth_GB_per_s": 100, "link.nvlink4.copy_GB_per_s": 90},
             "link 1: copy_both_GB_per_s is 778; it must be at most 200, because "
             "bandwidth_GB_per_s is 100; change link.nvlink4.bandwidth_GB_per_s and "
-            "link.nvlink4.copy_both_GB_per_s together, in a sweep under one [[zip]]",
+            "link.nvlink4.copy_both_GB_per_s together; a sweep must list them under one [[zip]]",
         ),
         (
             "4x-r9nano", {"gpu.l1.line_bytes": 128},
             "gpu.l2.line_bytes is 64; it must be gpu.l1.line_bytes, which is 128; change "
-            "gpu.l1.line_bytes and gpu.l2.line_bytes together, in a sweep under one [[zip]]",
+            "gpu.l1.line_bytes and gpu.l2.line_bytes together; a sweep must list them under one "
+            "[[zip]]",
         ),
         (
             "4x-r9nano", {"gpu.copy.engines": 1, "gpu.copy.peer_engines": 2},

@@ -75,7 +75,7 @@ def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
     others = [_as_given(key, given[cause]) for key in keys if key not in given]
     listed = [given[key] for key in keys if key in given] + others
     together = f"{', '.join(listed[:-1])} and {listed[-1]}"
-    return f"; change {together} together, in a sweep under one [[zip]]"
+    return f"; change {together} together; a sweep must list them under one [[zip]]"
 
 
 def _in_list(key: str) -> str:

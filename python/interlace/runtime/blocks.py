@@ -195,9 +195,10 @@ def copy_blocks(
     lists = [one for one in rows if one is not None]
     blocks = {one.length for one in lists} or set(counts)
     if len(blocks) > 1:
-        numbers = " and ".join(map(str, sorted(blocks)))
+        to_count, from_count = (one.length for one in lists) if lists else counts
         raise UserError(
-            f"the destination and the source have {numbers} blocks; give equal numbers of blocks"
+            f"the number of blocks is {to_count} in the destination and {from_count} in the "
+            "source; give equal numbers of blocks"
         )
     count = blocks.pop()
     on_gpu = {one.gpu is not None for one in lists}

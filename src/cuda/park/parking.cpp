@@ -238,8 +238,9 @@ std::shared_ptr<parking::pool> parking::find(const std::string& name) {
   if (found != pools_.end()) return found->second;
   std::string names;
   for (const auto& [known, of] : pools_) names += (names.empty() ? "" : ", ") + known;
-  throw usage_error("there is no " + quoted(name) + "; " +
-                    (names.empty() ? "nothing has made one" : "give one of: " + names));
+  throw usage_error(
+      "there is no " + quoted(name) + "; " +
+      (names.empty() ? "this process has made no pool yet" : "give one of: " + names));
 }
 
 parking::gpu_state& parking::gpu_of(int number) {
@@ -249,7 +250,8 @@ parking::gpu_state& parking::gpu_of(int number) {
   check(driver_, driver_.device_count(&count), "cuDeviceGetCount");
   if (number < 0 || number >= count)
     throw usage_error("there is no GPU " + std::to_string(number) + "; this process sees " +
-                      std::to_string(count) + ", numbered from 0");
+                      std::to_string(count) + (count == 1 ? " GPU" : " GPUs") +
+                      ", numbered from 0");
   std::vector<int> peers;
   for (int other = 0; other < count; ++other) {
     if (other == number) continue;

@@ -53,7 +53,8 @@ CUctx_st* context_of(int gpu) {
   cuda::check(calls, calls.device_count(&count), "cuDeviceGetCount");
   if (gpu < 0 || gpu >= std::min(count, most))
     throw usage_error("there is no GPU " + std::to_string(gpu) + "; this process sees " +
-                      std::to_string(count) + ", numbered from 0");
+                      std::to_string(count) + (count == 1 ? " GPU" : " GPUs") +
+                      ", numbered from 0");
   CUctx_st* context = nullptr;
   cuda::check(calls, calls.primary_retain(&context, gpu), "cuDevicePrimaryCtxRetain");
   known[static_cast<std::size_t>(gpu)].store(context, std::memory_order_release);

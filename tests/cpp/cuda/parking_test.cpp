@@ -190,7 +190,7 @@ TEST(parking, contents_go_to_another_gpu) {
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {.to = 1}); }),
             "usage: pool 'a' has memory on GPU 1 itself; park it elsewhere");
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {.to = 7}); }),
-            "usage: there is no GPU 7; this process sees 3, numbered from 0");
+            "usage: there is no GPU 7; this process sees 3 GPUs, numbered from 0");
   EXPECT_TRUE(world::intact(one) && world::intact(other));
 }
 
@@ -300,14 +300,14 @@ TEST(parking, a_park_ends_a_preparation) {
 TEST(parking, bad_use_is_refused_and_changes_nothing) {
   world w(6);
   EXPECT_EQ(message([&] { (void)w.parking.park("a", {}); }),
-            "usage: there is no pool 'a'; nothing has made one");
+            "usage: there is no pool 'a'; this process has made no pool yet");
   w.parking.make_pool("a");
   w.parking.make_pool("a");
   EXPECT_EQ(message([&] { (void)w.parking.resume("b"); }),
             "usage: there is no pool 'b'; give one of: a");
   EXPECT_EQ(message([&] { (void)w.parking.resume("a"); }), "usage: pool 'a' is not parked");
   EXPECT_EQ(message([&] { (void)w.parking.allocate("a", 3, 1); }),
-            "usage: there is no GPU 3; this process sees 3, numbered from 0");
+            "usage: there is no GPU 3; this process sees 3 GPUs, numbered from 0");
   EXPECT_EQ(message([&] { (void)w.parking.allocate("a", 0, 0); }),
             "usage: an allocation of 0 bytes in pool 'a'");
   const block one = w.allocate("a", 0, 10'000);

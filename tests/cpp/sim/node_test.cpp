@@ -245,8 +245,9 @@ TEST(sim_node, a_large_copy_runs_at_the_rate_of_its_link) {
   EXPECT_NEAR(with.result.time_s - without.result.time_s, expected, 0.02 * expected);
 }
 
-// Copies to different devices overlap, even if they share one link. Together they take the time of
-// the link plus the time to start one copy. Copies to the same device run one after another.
+// Copies to different devices overlap, even if they share one link. Together they take the time
+// that the link needs for the bytes of both copies, plus the time to start one copy. Copies to the
+// same device run in turn.
 TEST(sim_node, only_copies_to_one_device_wait_for_each_other) {
   auto m = test::meshed(3, protocol_kind::nvlink2);
   m.switches = {{"s0", 100'000}};

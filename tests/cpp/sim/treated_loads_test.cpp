@@ -238,7 +238,8 @@ TEST(treated_loads, an_adaptive_engine_follows_the_phases) {
   EXPECT_LT(adaptive.bypassed, once.bypassed);
 }
 
-// A kernel loads one word of each line of one array, and four words of each line of another array.
+// One kernel loads one word of each line of its array. Another kernel loads four words of each line
+// of its array. A third kernel loads only a few words of a third array.
 TEST(treated_loads, pages_are_treated_by_their_own_locality) {
   machine::machine m = test::r9nano();
   m.gpu.dualopt.page_loads = 100;
