@@ -132,8 +132,9 @@ tune_space tune_space_of(const tune_region& region, const std::vector<std::strin
 
 // The numbers of measurements of a search.
 struct tune_rules {
-  std::uint32_t repeats = 3;      // number of samples of a candidate in a round
-  std::uint32_t most_rounds = 8;  // most rounds for the finalists, at least 3
+  std::uint32_t repeats = 3;  // number of samples of a candidate in a round
+  // The largest number of rounds for the finalists. A value below 3 counts as 3.
+  std::uint32_t most_rounds = 8;
   // If true, every run of a candidate takes the same time, so one sample suffices.
   bool repeatable = false;
 };

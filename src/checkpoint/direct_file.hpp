@@ -30,7 +30,8 @@ class direct_file {
   int direct_ = -1;
   std::atomic<int> error_{0};
   // A mapping of the file. It is used only to ask the kernel which pages are in the page cache. It
-  // is null if the kernel does not tell this user.
+  // is null if there is no mapping, or if the kernel does not answer this question for the
+  // process's user.
   char* mapped_ = nullptr;
   std::uint64_t bytes_ = 0;
 };

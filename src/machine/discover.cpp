@@ -272,9 +272,9 @@ class explorer {
       made = template_->gpu;
       result_.template_name = template_->name;
       if (!result_.same_model)
-        remark("No description has a " + unit.name +
-               "; what the driver does not report comes from " + template_->gpu.model + " (" +
-               template_->name + ").");
+        remark("No machine description is for the GPU model " + unit.name +
+               "; values that the driver does not report are those of " + template_->gpu.model +
+               " (" + template_->name + ").");
     }
     result_.found.gpu_count = static_cast<std::uint32_t>(units_.size());
     result_.queried = {"gpu.count", "gpu.model"};

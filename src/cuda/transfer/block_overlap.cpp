@@ -118,8 +118,8 @@ std::size_t common_size(std::span<const std::size_t> bytes) {
 // Returns the same as spread_of. All blocks must have the size `size`. This function takes less
 // time for each block.
 spread spread_of_equal(std::span<const device_address> addresses, std::size_t size) {
-  // The loop uses two results in turn, because each comparison must wait for the previous
-  // comparison of the same result.
+  // An update of a result must wait for the previous update of that result. The loop therefore
+  // alternates between two results, so that the processor can update both at once.
   spread even;
   spread odd;
   const auto add = [first = addresses.front()](spread& found, device_address begin) {

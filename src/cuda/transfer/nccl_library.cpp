@@ -14,7 +14,7 @@ namespace interlace::cuda {
 
 namespace {
 
-constexpr int type_uint8 = 1;  // NCCL's ncclUint8; data that is not added is moved as bytes
+constexpr int type_uint8 = 1;  // NCCL's ncclUint8; data that is not summed is moved as bytes
 constexpr int type_float32 = 7;
 constexpr int operation_sum = 0;
 

@@ -29,8 +29,9 @@ enum class optimisation : std::uint8_t {
 
 struct decision_thresholds {
   double remote = 0.02;  // threshold of the fraction of accesses that are remote
-  double block = 0.2;    // threshold of the fraction of a line's pieces that a remote load uses
-  double hit = 0.4;      // threshold of the L1 hit rate of remote loads
+  // threshold of the fraction of pieces of a line that the remote loads use on average
+  double block = 0.2;
+  double hit = 0.4;  // threshold of the L1 hit rate of remote loads
 };
 
 // Throws usage_error if a threshold is not between 0 and 1. The error names the threshold's key.

@@ -249,7 +249,7 @@ TEST(discover, an_instance_of_a_split_gpu_has_no_links) {
   driver.units[0].l2_bytes = 7864320;
   const discovery result = discover(driver, {known_h200()});
   EXPECT_TRUE(said(result, "gpu0 is an instance of a split GPU (MIG)"));
-  EXPECT_TRUE(said(result, "No description has a NVIDIA H200 MIG 1g.18gb"));
+  EXPECT_TRUE(said(result, "No machine description is for the GPU model NVIDIA H200 MIG 1g.18gb"));
   EXPECT_EQ(result.found.gpu.compute_units, 16U);
   EXPECT_EQ(result.devices[0].nvlinks, 0U);
   EXPECT_TRUE(result.found.switches.empty());
@@ -274,7 +274,7 @@ TEST(discover, another_model_takes_the_nearest_generation) {
   const discovery result = discover(driver, {known_v100(), known_h200()});
   EXPECT_EQ(result.template_name, "hgx-h200-4");
   EXPECT_FALSE(result.same_model);
-  EXPECT_TRUE(said(result, "No description has a NVIDIA H100 80GB HBM3"));
+  EXPECT_TRUE(said(result, "No machine description is for the GPU model NVIDIA H100 80GB HBM3"));
   EXPECT_EQ(result.found.gpu.l2.bytes, 52428800U);
   EXPECT_NEAR(result.found.gpu.dram.bytes_per_s, 0.85 * 3.35e12, 1);
   EXPECT_TRUE(validate(result.found).empty());
