@@ -232,19 +232,6 @@ TEST_P(partition_api, a_graph_of_two_epochs_is_launched_three_times) {
   for (cudaGraphExec_t graph : graphs) INTERLACE_CUDA_CHECK(cudaGraphExecDestroy(graph));
 }
 
-// A kernel whose last lane updates an element beyond the array.
-struct beyond_the_end {
-  static constexpr std::uint32_t threads = 64;
-  partitioned<std::uint64_t, combine::add> table;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      const bool last = lane.global_index() + 1 == lane.global_count();
-      lane.update(table, last ? table.size + 6 : lane.global_index(), 1U);
-    });
-  }
-};
-
 TEST_P(partition_api, an_update_beyond_the_array_is_named_in_the_debug_mode) {
   INTERLACE_NEED_GPUS(2);
   for (const bool checks : {false, true}) {
@@ -253,13 +240,13 @@ TEST_P(partition_api, an_update_beyond_the_array_is_named_in_the_debug_mode) {
     spec.elements = 200;
     spec.checks = checks;
     partitioned_array<std::uint64_t, combine::add> table(devices, spec);
-    table.load<beyond_the_end>();
+    table.load<probes::update_beyond>();
     std::vector<cudaStream_t> streams(2);
     for (std::uint32_t d = 0; d < 2; ++d) {
       const cuda::current_device on(devices.ordinal(d));
       INTERLACE_CUDA_CHECK(cudaStreamCreateWithFlags(&streams[d], cudaStreamNonBlocking));
       table.begin(d, streams[d]);
-      if (d == 1) table.launch(1, beyond_the_end{table.view(1)}, {3, 64}, streams[1]);
+      if (d == 1) table.launch(1, probes::update_beyond{table.view(1)}, {3, 64}, streams[1]);
       table.exchange(d, streams[d]);
     }
     std::string message = "nothing";
@@ -334,7 +321,7 @@ TEST(partition_specs, calls_out_of_order_are_one_error) {
   partitioned_array<std::uint64_t, combine::add> table(devices, spec);
   std::string message = "nothing";
   try {
-    table.launch(0, beyond_the_end{table.view(0)}, {3, 64}, nullptr);
+    table.launch(0, probes::update_beyond{table.view(0)}, {3, 64}, nullptr);
   } catch (const model_error& e) {
     message = e.what();
   }

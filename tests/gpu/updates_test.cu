@@ -105,19 +105,6 @@ TEST_P(updates, are_not_lost_with_windows) {
   }
 }
 
-// A kernel. Its last lane updates an element beyond the array.
-struct update_beyond {
-  static constexpr std::uint32_t threads = 64;
-  partitioned<std::uint64_t, combine::add> table;
-  template <class Block>
-  INTERLACE_KERNEL void operator()(Block& block) const {
-    block.each([&](auto lane) {
-      const bool last = lane.global_index() + 1 == lane.global_count();
-      lane.update(table, last ? table.size + 6 : lane.global_index(), 1U);
-    });
-  }
-};
-
 TEST_P(updates, beyond_the_array_are_named_if_updates_are_checked) {
   INTERLACE_NEED_GPUS(2);
   INTERLACE_SKIP_WITH_REASON(why_not_by(GetParam(), 2));
@@ -131,7 +118,7 @@ TEST_P(updates, beyond_the_array_are_named_if_updates_are_checked) {
     for (std::uint32_t d = 0; d < 2; ++d) node.set_part(table, d, std::vector<std::uint64_t>(100));
     const auto run = [&] {
       node.run([&] {
-        node.launch(1, update_beyond{node.view(table, 1)}, {3, 64}, table);
+        node.launch(1, probes::update_beyond{node.view(table, 1)}, {3, 64}, table);
         node.exchange(table);
       });
     };

@@ -121,4 +121,17 @@ struct scattered_updates {
   }
 };
 
+// A kernel whose last lane updates an element beyond the end of the array.
+struct update_beyond {
+  static constexpr std::uint32_t threads = 64;
+  partitioned<std::uint64_t, combine::add> table;
+  template <class Block>
+  INTERLACE_KERNEL void operator()(Block& block) const {
+    block.each([&](auto lane) {
+      const bool last = lane.global_index() + 1 == lane.global_count();
+      lane.update(table, last ? table.size + 6 : lane.global_index(), 1U);
+    });
+  }
+};
+
 }  // namespace interlace::probes

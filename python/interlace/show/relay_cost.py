@@ -33,7 +33,7 @@ def print_relay_cost(results: RelayResults) -> None:
         table.Column("slow-down", "%", [f"{line[4]:.1f}" for line in lines]),
     ]
     foot = [
-        f"message: copies from the host to GPU {RECEIVER}, one after another; kernel: the rate of "
+        f"message: copies from the host to GPU {RECEIVER}, one at a time; kernel: the rate of "
         "its reads plus the rate of its writes of memory. The values are medians of "
         f"{results.repeats} repeats of {results.window_s:g} s.",
         "slow-down: how much longer messages take while kernels run, and how much longer kernels "

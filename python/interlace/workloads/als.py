@@ -290,13 +290,13 @@ class Als(Workload):
         return largest
 
     def _most_added(self) -> int:
-        """Return the largest number of ratings that a lane adds one after another."""
+        """Return the largest number of ratings that a lane adds in sequence."""
         if self.kernel != "lane-per-row":
             return MOST_ADDED
         sides = (self.ratings.users, self.ratings.items)
         return max(int((side.offsets[1:] - side.offsets[:-1]).max()) for side in sides)
 
-    # A sum of products adds at most `_most_added` ratings one after another. Independent roundings
+    # A sum of products adds at most `_most_added` ratings in sequence. Independent roundings
     # partly cancel: the sum of n roundings is about as large as sqrt(n) roundings. Solving the
     # equations of a row multiplies this error by at most the condition number of the equations. An
     # epoch is a projection, so it does not enlarge earlier errors, and adds its own errors. Errors

@@ -293,7 +293,7 @@ bool copy_engine::copy_batch_over_paths(multi_path& on, copy_call& call) {
     if (plan_has_access(driver_, call, accounts_) && run(on, call, result)) return true;
     // Try again without relays. The batch then needs no staging memory, and no relay needs access
     // to the batch's memory. The copies take the direct paths at the same time, which is still
-    // faster than plain copies one after another.
+    // faster than plain copies in a row.
     if (call.plan->program.buffers.empty()) return false;
     call.relays.clear();
     call.where.buffers.clear();
