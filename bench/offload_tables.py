@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the tables of the documents on batches of blocks, replayed programs and parked memory.
+"""Prints the documents' tables about batches of blocks, replayed programs and parked memory.
 
 bench/offload_tables.py [blocks | two | beside | replay | park]...
 """

@@ -5,10 +5,10 @@
     bench/papers_moved.py BEFORE AFTER --json FILE
 
 BEFORE and AFTER are folders with files reproduce-PAPER.json, as `interlace reproduce PAPER --json
-FILE` writes them. The second form of the command writes figures to FILE, namely all figures of the
-papers that both folders have. The first form prints a table of docs/explanation/papers.md from
-FILE. The word `quick` stands for bench/results/papers-moved.json, which is the default. The word
-`full` stands for bench/results/papers-moved-full.json.
+FILE` writes them. The second form of the command writes figures to FILE, namely all figures of each
+paper that has a file in both folders. The first form prints a table in docs/explanation/papers.md
+from FILE. The word `quick` stands for bench/results/papers-moved.json, which is the default. The
+word `full` stands for bench/results/papers-moved-full.json.
 """
 
 from __future__ import annotations

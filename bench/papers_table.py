@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints the table of published and simulated figures of docs/explanation/papers.md.
+"""Prints the table in docs/explanation/papers.md that compares published and simulated figures.
 
     bench/papers_table.py [FOLDER]
 

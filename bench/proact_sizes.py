@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 """Shows how the figures of `interlace reproduce proact` change with the size of its inputs.
 
-The inputs of that command are small, because it must end within 45 minutes on two cores. The means
-of its figures depend on a few cases on Volta (4 GPUs) and DGX-2 (16 GPUs). This script runs these
-cases with inputs that have TIMES times as many rows or pixels. It also runs PageRank on a graph
-whose vertices are in random order.
+The inputs of that command are small, because the command must end within 45 minutes on two cores.
+The means of its figures depend on a few cases on Volta (4 GPUs) and DGX-2 (16 GPUs). This script
+runs these cases with inputs that have TIMES times as many rows or pixels. It also runs PageRank on
+a graph whose vertices are in random order.
 
     bench/proact_sizes.py --times 1,4 --gpus 4,16 --jobs 2 --json FILE
 
-"links" is the speedup if the GPUs did nothing but send the bytes that `inline` puts on the links.
-All GPUs then send the same number of bytes, at the full rate of their links. `polling` may need
-fewer header bytes.
+"links" is the speedup that the GPUs would have if they only sent the bytes that `inline` puts on
+the links. In this bound, all GPUs send the same number of bytes, at the full rate of their links.
+The bytes of `polling` may be fewer, because its packets may have fewer header bytes.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def record(folder: Path, interlace: str, only: str) -> int:
             continue
         failed += 1
         file.unlink(missing_ok=True)
-        last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+        last = (done.stderr.strip().splitlines() or ["the command printed no reason"])[-1]
         print(f"{name}: exit code {done.returncode}: {last}", flush=True)
     return failed
 

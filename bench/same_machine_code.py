@@ -203,7 +203,8 @@ def main() -> int:
         for name in names:
             print(f"{label}: {name}")
     print(
-        f"{given.arch}: {len(before)} and {len(after)} kernels: {len(found.same)} the same, "
+        f"{given.arch}: {len(before)} kernels before, {len(after)} after: {len(found.same)} the "
+        "same, "
         f"{len(found.renamed)} the same with a new name, {len(found.same_opcodes)} with the same "
         f"opcodes and registers, {len(found.different)} different, {len(found.only_before)} only "
         f"before, {len(found.only_after)} only after"

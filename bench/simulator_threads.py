@@ -118,11 +118,11 @@ def main() -> int:
                 write(asked, rows)
                 same = "same" if row["same"] else "DIFFERENT"
                 print(f"{sizes_name} {name} ({workload.data_name}): {threads} threads "
-                      f"{seconds:.3f} s, {first[0] / seconds:.2f} times, {same} bits",
+                      f"{seconds:.3f} s, speedup {first[0] / seconds:.2f}, {same} bits",
                       flush=True)  # fmt: skip
         for threads, found in gains.items():
             mean = geometric_mean(found) or 0.0
-            print(f"{sizes_name}, mean of {len(found)}: {threads} threads {mean:.2f} times")
+            print(f"{sizes_name}, mean of {len(found)}: {threads} threads, speedup {mean:.2f}")
     return 0 if all(row["same"] for row in rows) else 1
 
 

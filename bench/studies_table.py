@@ -90,11 +90,11 @@ def table(files: dict[str, Path]) -> list[str]:
     mean = math.exp(sum(map(math.log, reached)) / len(reached))
     lines += [
         "",
-        f"inline over the best of {', '.join(COMPARED)}: {min(over):.2f} to {max(over):.2f}; of "
-        f"the reachable speed-up, without the small workloads: {mean:.0%} in the geometric mean, "
-        f"at least {min(reached):.0%}",
-        "the fastest split has "
-        + ", ".join(f"{chosen} ranges in {often}" for chosen, often in sorted(ranges.items())),
+        f"speedup of inline over the best of {', '.join(COMPARED)}: {min(over):.2f} to "
+        f"{max(over):.2f}; share of the reachable speedup that inline achieves, without the small "
+        f"workloads: geometric mean {mean:.0%}, at least {min(reached):.0%}",
+        "numbers of ranges of the fastest split: "
+        + ", ".join(f"{chosen} in {often} studies" for chosen, often in sorted(ranges.items())),
         "speed of one GPU relative to the bound that its memory and operations set, without the "
         "small workloads: "
         + ", ".join(f"{name} {min(of):.0%} to {max(of):.0%}" for name, of in alone.items()),

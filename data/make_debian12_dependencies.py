@@ -239,7 +239,8 @@ def main() -> None:
         write_text(options.names, "".join(f"{name}\n" for name in graph.names))
     print(
         f"{options.output}: {len(graph.names)} packages, {len(graph.edges)} edges; clauses: "
-        f"{graph.virtual} through a provider, {graph.unresolved} unresolved, {graph.own} own",
+        f"{graph.virtual} through a provider, {graph.unresolved} unresolved, {graph.own} "
+        "satisfied by the package itself",
         file=sys.stderr,
     )
 

@@ -1,8 +1,9 @@
 """The configuration of Sphinx, which makes the documentation site. tools/docs runs Sphinx.
 
-The sources are Markdown, which a forge shows as it is. This file adds what only the site needs,
-when Sphinx reads a page: the lists of pages, the references that are generated from the program,
-the pictures that follow the theme, and links to files that are not pages.
+The sources are Markdown, which a forge such as GitHub shows without this file. When Sphinx reads a
+page, this file adds the parts that only the site needs: the lists of pages, the references that are
+generated from the program, the pictures that follow the theme, and links to files that are not
+pages.
 """
 
 from __future__ import annotations

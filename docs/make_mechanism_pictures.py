@@ -4,8 +4,8 @@
     python docs/make_mechanism_pictures.py
 
 A picture shows how a mechanism moves data in one epoch. It has one row for the kernel, one row for
-what moves the kernel's data, and one row for each link. Time goes to the right. The lengths show
-the principle and were not measured.
+the agent, the queue or the copies that move the kernel's data, and one row for each link. Time goes
+to the right. The lengths show the principle and were not measured.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def ready() -> Iterator[float]:
 
 
 def chunks(delay: float, length: float = COPY / CHUNKS, colour: str = "link") -> list[Bar]:
-    """Return a bar for each chunk, `delay` after the chunk is complete."""
+    """Return a bar for each chunk. The bar begins `delay` after the chunk is complete."""
     return [Bar(time + delay, time + delay + length, colour) for time in ready()]
 
 

@@ -3,8 +3,8 @@
 
     python docs/make_updates_chart.py
 
-The figures come from files in bench/results, which bench/updates.sh wrote. The updates are random,
-by exclusive or and by stores, on three simulated machines of four GPUs.
+The figures come from files in bench/results, which bench/updates.sh wrote. Each update changes a
+random element, by an exclusive or or by a store, on three simulated machines of four GPUs.
 """
 
 from __future__ import annotations

@@ -110,7 +110,9 @@ def packed(folders: Iterable[list[Path]]) -> list[list[Path]]:
 
 
 def compiled(file: Path) -> list[Path]:
-    """Return the sources that a unity file of cmake includes, or any other file itself."""
+    """Return the sources that `file` includes if it is a unity file of cmake, and otherwise only
+    `file`.
+    """
     if file.suffix != ".cxx":
         return [file]
     return [Path(name) for name in INCLUDED.findall(file.read_text(encoding="utf-8"))]
@@ -189,7 +191,7 @@ def main() -> int:
                     if not passed:
                         print(output)
                 if all(passed for passed, _ in alone):
-                    print(f"clean alone, but not together (which makes the check slower):\n{said}")
+                    print(f"sources that have findings only together (slower to check):\n{said}")
                     content = True
                 else:
                     content = False

@@ -393,7 +393,8 @@ def py_mechanisms(table: Table) -> str:
         "    multiple: int = 1",
         "    # The default value. With 0, the parameter applies only if the user names it.",
         "    default: int = 0",
-        "    commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower",
+        "    # Narrower limits for command-line options; (0, 0) if there are none.",
+        "    commands: tuple[int, int] = (0, 0)",
         "    tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries",
         "",
         "",
@@ -414,9 +415,9 @@ def py_mechanisms(table: Table) -> str:
     for name, meaning in table["traits"].items():
         lines += [*_comment(meaning, "# ", "    "), f"    {name}: bool = False"]
     lines += [
-        "    families: tuple[tuple[str, ...], ...] = ()  # for each family, its parameters",
+        "    families: tuple[tuple[str, ...], ...] = ()  # the parameters of each family",
         "    variants: Variants | None = None",
-        '    # Why a study leaves the mechanism out, as the words after "which".',
+        '    # Why a study leaves the mechanism out. The help puts this text after "which".',
         "    only_if_named: str | None = None",
         "    # Why a node does not have the mechanism. Messages put this text after the name of",
         "    # the mechanism. None means that the node has the mechanism.",

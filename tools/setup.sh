@@ -103,7 +103,7 @@ step() {
       part=$(tail -c 2000 "$log" | grep -aoE '\[ *[0-9]+/[0-9]+\]' | tail -n 1 || true)
       printf '\r%-52s%4d s %-12s' "$label" $((SECONDS - began)) "$part"
     elif ((tick >= 10 && (tick - 10) % 40 == 39)); then
-      printf '.' # a sign of life every 20 seconds
+      printf '.' # a dot every 20 seconds shows that the step still runs
     fi
   done
   wait "$child" || status=$?
@@ -218,7 +218,7 @@ system_packages() {
   if ((${#missing[@]} == 0)); then return 0; fi
   packages=${missing[*]}
   if ! command -v apt-get >/dev/null; then
-    fail "this machine has no apt-get; install what Debian calls $packages, then run ./$program again"
+    fail "this machine has no apt-get; install the packages that Debian calls $packages, then run ./$program again"
   fi
   if [ "$(id -u)" != 0 ]; then
     fail "missing system packages; install them with: sudo apt-get install -y $packages"
@@ -227,7 +227,7 @@ system_packages() {
     fail "cannot install the system packages $packages"
   find_missing "$@"
   if ((${#missing[@]} > 0)); then
-    fail "$packages installed, but ${python:-python3} or $CXX still lacks what ${missing[*]} should bring (python 3.11 and g++ 12 are the oldest that work)"
+    fail "$packages installed, but ${python:-python3} or $CXX is still too old or incomplete: ${missing[*]} is missing (python 3.11 or later and g++ 12 or later are required)"
   fi
 }
 
@@ -362,7 +362,7 @@ cuda_toolkit() {
     cuda=ON
     cuda_plan="Interlace will be built with CUDA, by $nvcc (INTERLACE_CUDA=OFF leaves CUDA out)."
   else
-    cuda_plan='Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU to fetch one for.'
+    cuda_plan='Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU that needs one.'
   fi
 }
 

@@ -106,4 +106,11 @@ std::string no_start(int result, const std::string& name) {
 
 std::string no_gpu() { return "an NVIDIA driver is there, but it finds no GPU"; }
 
+std::string why_gpus_are_hidden(const std::string& visible, const std::string& which) {
+  if (visible.empty())
+    return "CUDA_VISIBLE_DEVICES is empty, which hides " + which +
+           "; unset the variable, or give it numbers of GPUs";
+  return "CUDA_VISIBLE_DEVICES=" + visible + " hides " + which + "; give it numbers of GPUs";
+}
+
 }  // namespace interlace

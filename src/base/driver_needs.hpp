@@ -57,4 +57,8 @@ std::string no_start(int result, const std::string& name);
 // The message for a driver that works but shows no GPU to this process.
 std::string no_gpu();
 
+// The message for GPUs that CUDA_VISIBLE_DEVICES hides from this process. `visible` is the value of
+// the variable, and `which` names the GPUs, such as "all 4 GPUs".
+std::string why_gpus_are_hidden(const std::string& visible, const std::string& which);
+
 }  // namespace interlace

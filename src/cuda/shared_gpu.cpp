@@ -93,9 +93,9 @@ std::string why_not_at_once(const gpu_places& gpu, const grid_needs& agent,
   const std::uint64_t all = std::uint64_t{devices} * agent.blocks;
   const std::uint64_t meetings = devices - 1;
   const auto refused = [&](const char* short_of) {
-    return std::to_string(devices) + " agents of " + std::to_string(agent.blocks) +
-           " blocks and a block of " + std::to_string(kernel.threads) +
-           " threads of the kernel at once: not enough " + short_of;
+    return (devices == 1 ? "an agent of " : std::to_string(devices) + " agents, each of ") +
+           std::to_string(agent.blocks) + " blocks, and a kernel block of " +
+           std::to_string(kernel.threads) + " threads at the same time: not enough " + short_of;
   };
   // The number of agent blocks that fit beside a block of the kernel.
   std::uint64_t beside = std::numeric_limits<std::uint32_t>::max();

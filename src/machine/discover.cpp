@@ -239,8 +239,7 @@ class explorer {
     if (units_.empty()) {
       if (lost_ > 0) throw usage_error("no GPU answers; " + result_.remarks.back());
       if (!installed_.empty() && visible)
-        throw usage_error("CUDA_VISIBLE_DEVICES=" + *visible + " hides all " +
-                          plural(installed_.size(), "GPU"));
+        throw usage_error(why_gpus_are_hidden(*visible, "all " + plural(installed_.size(), "GPU")));
       throw usage_error(no_gpu());
     }
     if (visible && units_.size() < installed_.size())

@@ -47,7 +47,7 @@ void report_gpus(gpu_driver& driver, int least, driver_report& made) {
   if (!made.gpus.empty()) return;
   const auto visible = driver.visible_devices();
   made.problem = made.installed > 0 && visible && made.lost.empty()
-                     ? "CUDA_VISIBLE_DEVICES=" + *visible + " hides all GPUs"
+                     ? why_gpus_are_hidden(*visible, "all GPUs")
                      : no_gpu();
 }
 

@@ -269,7 +269,7 @@ constexpr std::array key_list{
            "line is evicted."),
     preset("kept",
            choice("gpu.l2", "between_kernels", "kept|emptied", OF_MACHINE(gpu.l2.emptied),
-                  "What happens to the lines of the L2 when a kernel starts. `kept`: they stay. "
+                  "Whether the L2 keeps its lines when a kernel starts. `kept`: all lines stay. "
                   "`emptied`: the GPU writes dirty lines to the memory and drops all lines.")),
     whole("gpu.l2", "atomics_per_clock_per_bank", counts,
           OF_MACHINE(gpu.atomic_ops_per_clock_per_bank),

@@ -101,11 +101,12 @@ std::uint64_t copy_profile::least_bytes() const {
 std::vector<std::string> copy_profile::differences(const std::string& here, std::uint32_t gpus_here,
                                                    const std::string& driver_here) const {
   std::vector<std::string> found;
-  if (model != here) found.push_back("its GPUs are of model " + model + ", here " + here);
+  if (model != here) found.push_back("it has " + model + ", but this machine has " + here);
   if (gpus != gpus_here)
-    found.push_back("its machine has " + std::to_string(gpus) + " GPUs, here " +
+    found.push_back("it has " + std::to_string(gpus) + " GPUs, but this machine has " +
                     std::to_string(gpus_here));
-  if (driver != driver_here) found.push_back("its driver is " + driver + ", here " + driver_here);
+  if (driver != driver_here)
+    found.push_back("it has driver " + driver + ", but this machine has " + driver_here);
   return found;
 }
 

@@ -50,7 +50,7 @@ std::vector<std::uint64_t> possible_chunks(const kernel::mechanism_row& mechanis
       exclude(chunk, "a part of " + size_text(region.part_bytes) + " would need more than " +
                          std::to_string(grid.most_waits) + " waits");
     } else if (!found.empty() && kernel::is_one_chunk(region.part_bytes, found.back())) {
-      exclude(chunk, "the same as " + size_text(found.back()) + ": a part of " +
+      exclude(chunk, "it gives the same chunk as " + size_text(found.back()) + ": a part of " +
                          size_text(region.part_bytes) + " is one chunk");
     } else {
       found.push_back(chunk);

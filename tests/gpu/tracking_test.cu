@@ -198,8 +198,9 @@ TEST(polling_test, large_agents_that_copy_in_bulk_run_as_a_whole) {
       } catch (const usage_error& e) {
         refusal = e.what();
       }
-      EXPECT_NE(refusal.find("GPU 0 cannot run 2 agents of "), std::string::npos) << refusal;
-      EXPECT_NE(refusal.find("at once: not enough shared memory; "), std::string::npos) << refusal;
+      EXPECT_NE(refusal.find("GPU 0 cannot run 2 agents, each of "), std::string::npos) << refusal;
+      EXPECT_NE(refusal.find("at the same time: not enough shared memory; "), std::string::npos)
+          << refusal;
       continue;
     }
     for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {

@@ -3,7 +3,8 @@
 It runs with the stand-in driver, as fake_gpus.py does, and with failing_reads.cpp preloaded. Its
 arguments are a folder, a number of turns, and N. Each turn makes each kind of failure. Every N-th
 turn also presses Ctrl-C. The program prints one line of JSON: the messages of the failures by kind,
-the resources that it holds after a tenth of the turns, and those that it holds after all turns.
+the resources that it holds after a tenth of the turns, and the resources that it holds after all
+turns.
 """
 
 from __future__ import annotations

@@ -38,8 +38,7 @@ def decided(answer: str, nvcc: bool, asked: str = "AUTO") -> list[str]:
 
 WITH = "Interlace will be built with CUDA, by /x/nvcc (INTERLACE_CUDA=OFF leaves CUDA out)."
 WITHOUT = (
-    "Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU to fetch one "
-    "for."
+    "Interlace will be built without CUDA: there is no nvcc of CUDA 13, and no GPU that needs one."
 )
 FETCHED = "step: CUDA toolkit 13.0 from PyPI"
 OLD_GPU = "GPU 0 has compute capability 7.0, but 8.0 is needed"

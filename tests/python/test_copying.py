@@ -658,7 +658,7 @@ READ_ONLY = values()
             {1: tensor(1, 12)},
             "input 1 has 48 bytes and input 0 has 96; give arrays of one size",
         ),
-        ({1: tensor(1, 72, "int32")}, {}, "output 1 is int32 and input 0 float32; all_"),
+        ({1: tensor(1, 72, "int32")}, {}, "output 1 is int32 and input 0 is float32; all_"),
         ({1: tensor(1, 20)}, {}, "output 1 has 80 bytes"),
         (
             {0: CupyArray(READ_ONLY, 0, data=(READ_ONLY.ctypes.data, True))},

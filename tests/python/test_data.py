@@ -93,7 +93,10 @@ def test_debian_script_on_a_small_index(tmp_path: Path, packing: str) -> None:
     )
     done = script(DEBIAN, index, "--output", output, "--names", names)
     assert done.returncode == 0, done.stderr
-    assert "6 packages, 7 edges; clauses: 4 through a provider, 1 unresolved, 1 own" in done.stderr
+    assert (
+        "6 packages, 7 edges; clauses: 4 through a provider, 1 unresolved, 1 satisfied by the "
+        "package itself"
+    ) in done.stderr
     lines = output.read_text().splitlines()
     assert lines[0] == "%%MatrixMarket matrix coordinate pattern general"
     content = [line for line in lines if not line.startswith("%")]
@@ -189,8 +192,8 @@ def dense(path: Path) -> NDArray[np.float64]:
 
 
 def point_value(x: float, y: float, level: int) -> float:
-    """Return the phantom's level at a point, computed with quadratic forms. Complex numbers turn
-    the ellipses.
+    """Return the phantom's level at a point, computed with quadratic forms. The function turns the
+    ellipses with complex numbers.
     """
     total = 0.0
     for (cx, cy), (a, b), degrees, *levels in TABLE:
@@ -288,8 +291,8 @@ def test_projector_entries_are_chords_of_pixels(projector: csr_array) -> None:
 
 def test_projector_sum_rule(projector: csr_array) -> None:
     # The lengths of rays that are 1 apart, summed over one pixel, are the area of the pixel:
-    # exactly at angle 0, and nearly at other angles. Summed over all pixels, they are the area of
-    # the image at each angle.
+    # exactly at angle 0, and nearly at other angles. The lengths summed over all pixels are the
+    # area of the image at each angle.
     by_angle = [projector[a * BINS : (a + 1) * BINS] for a in range(ANGLES)]
     assert np.array_equal(np.asarray(by_angle[0].sum(axis=0)).ravel(), np.ones(SIZE * SIZE))
     for part in by_angle:

@@ -147,7 +147,7 @@ def test_no_source_switches_over_all_mechanisms() -> None:
     ("text", "expected"),
     [
         ('x = "split"; // "inline"', {"split"}),
-        ('f("take bulk-copy here");', {"bulk-copy"}),
+        ('f("use bulk-copy here");', {"bulk-copy"}),
         ('f("the stores are split", \'"\', "a-bulk-copy-b");', set()),
         ('#include "split"\nconst char* t = R"(nccl)";', {"nccl"}),
         ('/* "gps" */ f("a\\"gps\\"", "gps");', {"gps"}),

@@ -63,7 +63,9 @@ def test_sizes() -> None:
 
 def test_a_legend_says_what_is_shown() -> None:
     assert legend([BULK_COPY, SPLIT]) == []
-    assert legend([COPY_ENGINE, COPY_ENGINE]) == ["copy-engine (chunk bytes): K is 2^10, M 2^20."]
+    assert legend([COPY_ENGINE, COPY_ENGINE]) == [
+        "The number after copy-engine is (chunk bytes). K is 2^10, and M is 2^20."
+    ]
 
 
 def chunks(tuning: Tuning, mechanism: str, part: int) -> list[int]:

@@ -73,7 +73,7 @@ def test_variants_are_tried() -> None:
     hinted = Config(variant="preferred-location")
     assert label(UNIFIED_MEMORY, hinted, short=True) == "unified-memory (preferred)"
     assert label(UNIFIED_MEMORY, hinted) == "unified-memory (preferred-location)"
-    assert legend([NCCL, UNIFIED_MEMORY]) == ["unified-memory (hint)."]
+    assert legend([NCCL, UNIFIED_MEMORY]) == ["The word after unified-memory is the hint."]
     assert Config(variant="broadcast").arguments() == (1, MIB, 32, "broadcast")
     assert Config().arguments()[3] == ""
     assert set(EVERY) == {*MECHANISMS, MULTI_PATH, *PEERS}

@@ -86,8 +86,8 @@ def test_a_line_says_why_for_each_path(capfd: pytest.CaptureFixture[str]) -> Non
     assert cli.run(["plan", "gpu0", "gpu1", "256M", "--machine", "hgx-h200-4"]) == 0
     lines = capfd.readouterr().out.splitlines()
     assert re.fullmatch(
-        r"256 MiB from gpu0 to gpu1 on hgx-h200-4: predicted \d+\.\d us, \d+\.\d GB/s; "
-        r"direct \d+\.\d us, \d+\.\d GB/s; 1\.1\d x",
+        r"256 MiB from gpu0 to gpu1 on hgx-h200-4: predicted for this plan \d+\.\d us, "
+        r"\d+\.\d GB/s; predicted for direct paths \d+\.\d us, \d+\.\d GB/s; speedup 1\.1\d x",
         lines[0],
     )
     assert [line.split()[:2] for line in lines[3:7]] == [

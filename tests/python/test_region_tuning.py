@@ -110,7 +110,9 @@ def test_another_driver_is_warned_of(cuda: FakeCuda) -> None:
     document = json.loads(found.path.read_text())
     document["machine"]["driver"] = "1.2"
     found.path.write_text(json.dumps(document))
-    with pytest.warns(UserWarning, match=r"its driver is 1\.2, here .* make it anew with again"):
+    with pytest.warns(
+        UserWarning, match=r"it has driver 1\.2, but this .* make it anew with again"
+    ):
         assert tune_region(*words, **SMALL) == found
     found.path.write_text("{")
     with pytest.raises(UserError, match="is not a profile"):

@@ -935,8 +935,9 @@ def test_the_plain_table(run: Run, graph: Path) -> None:
     )
     assert lines[-4].startswith("slower: this row is slower than one GPU")
     assert lines[-3:-1] == [
-        "polling, device-launch (chunk bytes, threads),",
-        "copy-engine, proact-hardware (chunk bytes): K is 2^10, M 2^20.",
+        "The numbers after polling and device-launch are (chunk bytes, threads).",
+        "The number after copy-engine and proact-hardware is (chunk bytes). "
+        "K is 2^10, and M is 2^20.",
     ]
     assert re.fullmatch(r"Copies take \d+% of bulk-copy's time on 2 GPUs\.", lines[-1])
     assert max(map(len, lines[2:])) <= 100

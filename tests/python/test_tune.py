@@ -180,10 +180,10 @@ def test_a_profile_has_everything(run: Run, graph: Path, tmp_path: Path) -> None
     assert f"Picked {profile.pick.label}: median " in shown.out
     assert profile.best_control is not None
     if search.picked.control:
-        assert "It is a control, and nothing was faster." in shown.out
+        assert "It is a control, and no other candidate was faster." in shown.out
     else:
         assert f"The next control is {profile.best_control.label}: median " in shown.out
-    assert "polling (64 KiB): not possible: the same as 4 KiB" in shown.out
+    assert "polling (64 KiB): left out: it gives the same chunk as 4 KiB" in shown.out
     assert shown.out.endswith(f"Profile: {out}\n")
     for it in search.candidates:
         if it.dropped and it.samples:
@@ -494,8 +494,9 @@ def test_a_profile_of_another_machine(
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"gpus": 8})
     found, err, notes = configs(run, tmp_path, "--data", graph)
     assert err == (
-        f"interlace: the profile {file} was made on another machine: its machine has 4 GPUs, here "
-        "8; its driver is 580.1, here 590.2; its CUDA is 13.0, here 13.1. It is used "
+        f"interlace: the profile {file} was made on another machine: it has 4 GPUs, but this "
+        "machine has 8; it has driver 580.1, but this machine has 590.2; it has CUDA 13.0, but "
+        "this machine has 13.1. This profile is used "
         "nevertheless; make it anew with interlace tune, or leave it out with --no-profile\n"
     )
     assert len(notes) == 1
@@ -506,10 +507,10 @@ def test_a_profile_of_another_machine(
     monkeypatch.setattr(cuda, "device_info", lambda: about | {"name": "Fake B200"})
     assert configs(run, tmp_path, "--data", graph)[2] == []
     _, err, notes = configs(run, tmp_path, "--data", graph, "--profile", file)
-    assert "its GPUs are of model Fake H200, here Fake B200" in err
+    assert "it has Fake H200, but this machine has Fake B200" in err
     assert len(notes) == 1
     _, err, _ = configs(run, tmp_path, "--data", graph, "--machine", MACHINE, "--profile", file)
-    assert f"it is of 4x Fake H200, this is {MACHINE}" in err
+    assert f"the profile is for 4x Fake H200, but this machine is {MACHINE}" in err
 
 
 @pytest.mark.usefixtures("core")
@@ -562,7 +563,7 @@ def test_a_broken_profile_is_one_error(run: Run, graph: Path) -> None:
             assert f"the {what} is not the candidate that it names" in told(damaged)
     assert "the best control is not" in told(json.dumps(whole | {"best_control": None}))
     other = whole | {"workload": whole["workload"] | {"elements": 41}}
-    assert "elements is 41 there and 40 here" in told(json.dumps(other))
+    assert "elements is 41 in the profile and 40 here" in told(json.dumps(other))
     file.unlink()
     assert run(*study).code == 0
 

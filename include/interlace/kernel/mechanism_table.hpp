@@ -239,7 +239,7 @@ inline constexpr std::array<mechanism_row, 18> mechanism_rows{{
     {.value = mechanism::serial_copy,
      .name = "serial-copy",
      .families = {},
-     .not_on_cuda = "is a baseline of simulated machines; take bulk-copy here"},
+     .not_on_cuda = "is a baseline that only simulated machines run; use bulk-copy here"},
     {.value = mechanism::write_combining,
      .name = "write-combining",
      .stores_inline = true,

@@ -189,8 +189,8 @@ class _Server:
 def _is_caught(number: int) -> bool:
     """Return whether the program handles or ignores a signal.
 
-    The kernel's own record is read too, because a library that Python does not know of can handle
-    the signal.
+    The function also reads the kernel's record of handled signals, because a library can handle the
+    signal without Python's knowledge.
     """
     if signal.getsignal(number) is not signal.SIG_DFL:
         return True
@@ -258,9 +258,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def ask_all() -> list[dict[str, Any]]:
-    """Return the answers of all processes of this user that show something, sorted by process
-    number.
-    """
+    """Return the answers of this user's processes that have entries, sorted by process number."""
     answers = {}
     for parent in own_folders(make=False):
         with suppress(OSError), ExitStack() as opened:

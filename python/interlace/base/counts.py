@@ -1,4 +1,4 @@
-"""Writes counts as words."""
+"""Writes a number together with its noun."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def build() -> dict[str, Any]:
-    """Return the facts that the build recorded, or nothing if the record is missing or damaged."""
+    """Return the facts that the build recorded. The dict is empty without a readable record."""
     file = installed("build.json")
     try:
         return dict(json.loads(file.read_text("utf-8"))) if file is not None else {}
@@ -19,13 +19,13 @@ def build() -> dict[str, Any]:
 
 def built() -> str:
     """Return how the package was built: "with CUDA 13.0 for sm_90", or "without CUDA, since ..."
-    with the reason.
+    followed by the reason.
     """
     return str(build().get("built", ""))
 
 
 def built_without_cuda(how: str) -> str:
-    """Return a sentence that says how a package without CUDA was built."""
+    """Return the first clause of a message: how a package without CUDA was built."""
     return f"this Interlace was built {how if how.startswith('without') else 'without CUDA'}"
 
 

@@ -58,6 +58,6 @@ def seen() -> bool:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if Ctrl-C was pressed, because Python may have dropped it before."""
+    """Raise KeyboardInterrupt if Ctrl-C was pressed. Python may have dropped its own exception."""
     if _noted:
         raise KeyboardInterrupt

@@ -17,7 +17,8 @@ from interlace.base import activities
 from interlace.base.user_folder import is_own, own_folders
 
 LOCK = "interlace-gpus.lock"
-PATIENCE_S = 1.0  # after this many seconds, a message says for which command this one waits
+# After this many seconds of waiting, a message names the command that has the turn.
+PATIENCE_S = 1.0
 _told = False
 
 

@@ -41,7 +41,7 @@ def locality_command(
         typer.Option(
             "--times", metavar="N",
             help=(
-                "Factors by which inputs grow. 1 gives the inputs of MGPUSim where MGPUSim has the "
+                "Factors by which inputs grow. 1 gives the inputs of MGPUSim, if MGPUSim has the "
                 "program. 4 gives inputs that are four times as large."
             ),
         ),

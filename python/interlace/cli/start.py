@@ -38,8 +38,8 @@ def _without_packages(error: ImportError) -> int:
 
 def main() -> None:
     """Load the command line, and run it."""
-    # SIG_DFL: the script `interlace` has replaced Python's handler. SIG_IGN stays: a shell ignores
-    # Ctrl-C for the background jobs of a script.
+    # SIG_DFL: the script `interlace` has replaced Python's handler. SIG_IGN is not replaced: a
+    # shell sets it so that Ctrl-C does not end a script's background jobs.
     early = _signal.getsignal(_signal.SIGINT) in (_signal.default_int_handler, _signal.SIG_DFL)
     if early:
         _signal.signal(_signal.SIGINT, _end)

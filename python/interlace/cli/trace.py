@@ -141,7 +141,7 @@ def convert(
     it = summary(found)
     it["file_bytes"] = out.stat().st_size
     foot = [
-        f"{out}: {it['file_bytes']:,} bytes of {lines:,} lines, "
+        f"{out}: {it['file_bytes']:,} bytes, converted from {lines:,} lines at "
         f"{60e-6 * lines / seconds:.1f} million lines per minute."
     ]
     document = {"trace": it, "lines": lines, "seconds": seconds}

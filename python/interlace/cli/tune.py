@@ -84,8 +84,9 @@ def tune_command(
             metavar="LIST",
             help=(
                 f"Some of: {','.join(TUNED)}, and on simulated machines also "
-                f"{','.join(TUNED_SIMULATED)}. {' and '.join(CONTROLS)} are always measured.  "
-                "[default: all]"
+                f"{','.join(TUNED_SIMULATED)}. {' and '.join(CONTROLS)} are always measured. For "
+                f"workloads that update partitioned arrays, some of: {','.join(TUNED_UPDATES)}; "
+                f"{CONTROLS[0]} is always measured.  [default: all]"
             ),
         ),
     ] = None,

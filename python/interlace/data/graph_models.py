@@ -81,8 +81,8 @@ def crawl(pages: int, seed: int = 1) -> Graph:
     average. If two links of a page have the same target, only one is kept. The targets of links
     are:
 
-    - one link in five: a nearby page. The logarithm of the distance is uniform, so 2 to 4 pages are
-      as frequent as 20 to 40 pages.
+    - one link in five: a nearby page. The logarithm of the distance is uniform, so distances of 2
+      to 4 pages are as frequent as distances of 20 to 40 pages.
     - three links in four: one of the first pages of a folder that contains the page. Folders are
       aligned blocks of 64 pages, 128 pages, and so on up to the host, so the first pages of large
       folders are popular.

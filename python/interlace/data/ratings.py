@@ -250,7 +250,7 @@ def _uniform(random: np.random.PCG64, count: int) -> NDArray[np.float64]:
 def _needed_bytes(users: int, items: int, ratings: int) -> int:
     """Return the bytes that a run needs.
 
-    They hold the ratings, the factors of 32 numbers of all users and items, and the reference
+    The bytes hold the ratings, the factors of 32 numbers of all users and items, and the reference
     values of these factors.
     """
     return 72 * ratings + 32 * 24 * (users + items)

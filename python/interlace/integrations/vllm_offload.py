@@ -21,7 +21,8 @@ def swap_blocks(sources: Any, destinations: Any, sizes: Any, **_: Any) -> None:
     """Copy blocks in PyTorch's current stream.
 
     The lists are tensors of addresses and of sizes in bytes. vLLM also passes whether the sources
-    may be read in any order. This function ignores that and reads them in stream order.
+    may be read in any order. This function ignores this value and reads the sources in stream
+    order.
     """
     copy_blocks(destinations, sources, sizes=sizes)
 

@@ -26,7 +26,7 @@ class Key(NamedTuple):
     most: float = 0
     need: Need = "required"
     choices: tuple[str, ...] = ()
-    # whether the value must be greater than `least`, not only equal to it
+    # if true, the value must be greater than `least`; if false, it may also equal `least`
     above_least: bool = False
     stored: bool = True  # whether the C++ struct has a member for the key
 

@@ -21,7 +21,7 @@ class Problem(NamedTuple):
 
 
 def did_you_mean(word: str, known: Sequence[str]) -> str:
-    """Return a hint at the known word that is most similar to `word`, or nothing."""
+    """Return a hint at the known word that is most similar to `word`. The hint may be empty."""
     import difflib
 
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -29,7 +29,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def give_one_of(names: Sequence[str]) -> str:
-    """Return the end of the error about a name that does not exist: the names that exist."""
+    """Return the last clause of the error about an unknown name: the names that exist."""
     return f"give one of {', '.join(names)}" if names else "there is none"
 
 

@@ -157,7 +157,7 @@ class L2(Table, frozen=True, kw_only=True):
     # `through`: stores go to the memory at once. `back`: stores stay in the L2 until their line is
     # evicted.
     write_policy: Literal["through", "back"]
-    # What happens to the lines of the L2 when a kernel starts. `kept`: they stay. `emptied`: the
+    # Whether the L2 keeps its lines when a kernel starts. `kept`: all lines stay. `emptied`: the
     # GPU writes dirty lines to the memory and drops all lines.
     between_kernels: Literal["kept", "emptied"] = "kept"
     # The number of atomic operations that a bank can do in one clock.

@@ -56,7 +56,9 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class Inside(msgspec.Struct, frozen=True):
-    """The observations of a whole run: between pairs of GPUs, on links by time bin, and on GPUs."""
+    """The observations of a whole run: the traffic of each pair of GPUs, the use of each link, and
+    the activity of each GPU. A time bin has `bin_s` seconds.
+    """
 
     time_s: float
     bin_s: float

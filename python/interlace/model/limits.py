@@ -52,7 +52,7 @@ class Work(NamedTuple):
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
-        """Return the work of a longer run: this work, and `more` times the work since `earlier`."""
+        """Return the work of a longer run: `self`, plus `more` times (`self` minus `earlier`)."""
         return Work(*(b + more * (b - a) for a, b in zip(earlier, self, strict=True)))
 
     def memory_s(self, rates: Rates) -> float:

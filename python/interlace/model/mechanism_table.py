@@ -36,7 +36,8 @@ class Parameter(NamedTuple):
     multiple: int = 1
     # The default value. With 0, the parameter applies only if the user names it.
     default: int = 0
-    commands: tuple[int, int] = (0, 0)  # the limits in command-line options, if narrower
+    # Narrower limits for command-line options; (0, 0) if there are none.
+    commands: tuple[int, int] = (0, 0)
     tried: tuple[int, int] = (0, 0)  # the first and last power of 2 that a search tries
 
 
@@ -91,9 +92,9 @@ class Mechanism(NamedTuple):
     # kernels pack updates of partitioned arrays in the device's own memory, and the exchange moves
     # all packets
     moves_packets: bool = False
-    families: tuple[tuple[str, ...], ...] = ()  # for each family, its parameters
+    families: tuple[tuple[str, ...], ...] = ()  # the parameters of each family
     variants: Variants | None = None
-    # Why a study leaves the mechanism out, as the words after "which".
+    # Why a study leaves the mechanism out. The help puts this text after "which".
     only_if_named: str | None = None
     # Why a node does not have the mechanism. Messages put this text after the name of
     # the mechanism. None means that the node has the mechanism.
@@ -258,7 +259,7 @@ ROWS = (
             "from or to one of its two GPUs."
         ),
         colour="YELLOW",
-        not_on_cuda="is a baseline of simulated machines; take bulk-copy here",
+        not_on_cuda="is a baseline that only simulated machines run; use bulk-copy here",
     ),
     Mechanism(
         name=WRITE_COMBINING,

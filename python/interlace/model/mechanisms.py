@@ -74,8 +74,9 @@ RECORDED = _those(
     )
 )
 
-# The suffix of a mechanism's name in a run without transfers. Such a run does everything else. It
-# shows the cost of tracking chunks and of starting transfers. Its time cannot be reached.
+# The suffix of a mechanism's name in a run without transfers. Such a run does everything except the
+# transfers. The run shows the cost of tracking chunks and of starting transfers. No run with
+# transfers can reach its time.
 WITHOUT_TRANSFERS = "-without-transfers"
 
 NOT_AVAILABLE = ": not available: "  # text between the name of a library and the reason

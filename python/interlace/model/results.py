@@ -77,7 +77,9 @@ class Sim(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The repeats of a measured row. NVLink counters are per run; without NVML they are null."""
+    """The repeats of a measured row. NVLink's counters count the bytes of one run, and are null
+    without NVML.
+    """
 
     times_s: list[float]
     copy_s: float
@@ -117,7 +119,7 @@ class StudyRow(msgspec.Struct, frozen=True):
 
     @property
     def inside(self) -> Inside | None:
-        """Return what happened inside the run, or None if the run was not observed."""
+        """Return the observations inside the run, or None if the run was not observed."""
         return self.sim.inside or None if self.sim else None
 
 
@@ -142,7 +144,7 @@ class Timelines(msgspec.Struct, frozen=True):
 
 
 def without_inside(study: Study) -> Study:
-    """Return the study without the observations inside its runs, because they are long."""
+    """Return the study without the observations inside its runs. These observations are long."""
 
     def short(row: StudyRow) -> StudyRow:
         if not row.sim:

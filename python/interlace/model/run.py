@@ -58,7 +58,7 @@ class Counted(NamedTuple):
     sent_bytes: list[float]  # one number per exchange of an iteration, summed over all iterations
 
     def after(self, earlier: Counted, more: int) -> Counted:
-        """Return the counts of a longer run: these plus `more` times the counts since `earlier`."""
+        """Return the counts of a longer run: `self`, plus `more` times (`self` minus `earlier`)."""
 
         def then(now: int | None, before: int | None) -> int | None:
             return None if now is None or before is None else now + more * (now - before)

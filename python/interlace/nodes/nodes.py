@@ -73,7 +73,7 @@ class Node:
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and why libraries cannot.
+        """Return the default mechanisms that can run here, and why each other library cannot run.
 
         `defaults` are the workload's default mechanisms. Libraries of other vendors are added only
         if the workload has the usual defaults.
@@ -281,7 +281,8 @@ def threads_of(case: Case, cores: int, simulations: int) -> int:
     """Return the number of threads for the simulation of a case.
 
     If there are fewer simulations than cores, the simulations share the cores. A run on one GPU has
-    one thread: a second thread could only record ahead, which makes some workloads slower.
+    one thread. A second thread could only record accesses in advance, and this makes some workloads
+    slower.
     """
     return 1 if case.gpus == 1 else max(1, cores // max(1, simulations))
 

@@ -164,13 +164,13 @@ def _fail(folder: Path, what: str, rank: int, code: int | None) -> None:
     """Raise an error that says why the process of a rank failed."""
     log = (folder / f"log-{rank}").read_text(encoding="utf-8", errors="replace")
     lines = [line for line in log.splitlines() if line.strip()]
-    last = lines[-1] if lines else "it said nothing"
+    last = lines[-1] if lines else "its process printed no reason"
     if code == _USAGE:
         raise UserError(last)
     if code is not None and code < 0:
         how = f"its process was killed by {signal.Signals(-code).name}"
         if -code == signal.SIGALRM:
-            how = f"its process could not connect to all others within {START_S} s"
+            how = f"its process could not connect to all other processes within {START_S} s"
         last = f"{how} ({last})"
     raise RunFailure(f"{what}: GPU {rank}: {last}")
 

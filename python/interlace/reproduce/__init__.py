@@ -1,1 +1,1 @@
-"""Compares a paper's published figures with simulated and measured ones: `interlace reproduce`."""
+"""`interlace reproduce`: compares a paper's published figures with Interlace's figures."""

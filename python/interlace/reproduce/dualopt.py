@@ -53,9 +53,9 @@ OWN = "own"  # the machine whose figures are compared with the paper's figures
 FINE_L2 = "fine-l2"  # a machine whose caches fetch single sectors of a line
 # A machine whose packets hold several stores. In MGPUSim, a packet holds one store.
 LARGE_PACKETS = "large-packets"
-# Treatments that go beyond the paper: an engine that decides again and again, an engine that
-# decides for each page, and FinePack's queues for stores. An entry has the last part of the keys of
-# the figures, and the machine on which the treatment and dualopt run.
+# Treatments that go beyond the paper: an engine that decides repeatedly, an engine that decides for
+# each page, and FinePack's queues for stores. An entry has the last part of the keys of the
+# figures, and the machine on which the treatment and dualopt run.
 PAST = {
     DUALOPT_ADAPTIVE: ("adaptive", OWN),
     DUALOPT_PAGES: ("pages", OWN),
@@ -281,7 +281,7 @@ def _placements(quick: bool) -> Sequence[tuple[str, str]]:
 
 
 def inputs(quick: bool) -> dict[str, Any]:
-    """Return the scales of the inputs, the seed, and how the machines differ.
+    """Return the scales of the inputs, the seed, and the differences between the machines.
 
     The record of each run has the sizes of its program.
     """
@@ -608,10 +608,11 @@ def _fig_5(found: Programs) -> list[FigureRow]:
 
     return [
         row("narrow-accesses", "Fig. 5",
-            "remote loads of cache-insensitive programs that use less than 16 B, fraction", 0.99,
+            "fraction of the remote loads that use less than 16 B, in cache-insensitive "
+            "programs", 0.99,
             simulated=_mean(found, at_most(3), INSENSITIVE)),
         row("word-accesses", "Sec. 6.2",
-            "remote loads of cache-insensitive programs that use 4 B, fraction", 0.99,
+            "fraction of the remote loads that use 4 B, in cache-insensitive programs", 0.99,
             simulated=_mean(found, at_most(1), INSENSITIVE)),
         *_of_each(found, "used-of-line", "Fig. 5", "fraction of a remote line that a load uses",
                   lambda f: _used(f.run(DIRECT)), tuple(found)),
@@ -685,7 +686,7 @@ def _class_of_run(run: dict[str, Any]) -> str:
 
 
 def _class_rows(key: str, text: str, ours: dict[str, str], note: str = "") -> list[FigureRow]:
-    """Return the number of programs with the published class, and the names of the others."""
+    """Return rows: the number of programs with the published class, and all other programs."""
     other = [name for name, kind in ours.items() if kind != PUBLISHED[name]]
     return [
         row(f"classes-{key}", "Table 2", f"{text} the published class", len(ours),
@@ -891,7 +892,8 @@ def _fig_13(found: Programs) -> list[FigureRow]:
 def _fewer(scale: int | None = None) -> Callable[[Found], float]:
     """Return a function that computes a ratio of bytes on links.
 
-    The ratio is the number of bytes under the baseline divided by that under DualOpt.
+    The ratio is the number of bytes under the baseline divided by the number of bytes under
+    DualOpt.
     """
 
     def ratio(f: Found) -> float:
@@ -902,7 +904,9 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Return the bytes of the replies to remote loads: the baseline's divided by DualOpt's."""
+    """Return the bytes of replies to remote loads under the baseline, divided by those under
+    DualOpt.
+    """
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
     return _part(f.run(DIRECT)["loads"]["reply_bytes"], ours)
 
@@ -1025,14 +1029,15 @@ def _fig_17(found: Programs) -> list[FigureRow]:
             note="the cache works from the first access on"),
         row("l2-hit-baseline", "Fig. 17", "hit rate of the L2 cache in the baseline", 0.21,
             simulated=_mean(found, l2(DIRECT), FRIENDLY)),
-        row("l2-hit-dualopt", "Fig. 17", "hit rate of the L2 cache beside the RDMA cache", 0.13,
+        row("l2-hit-dualopt", "Fig. 17",
+            "hit rate of the L2 cache with the RDMA cache in use", 0.13,
             simulated=_mean(found, l2(RDMA_CACHE), FRIENDLY)),
         *_of_each(found, "rdma-cache-hit", "Fig. 17",
                   "hit rate of the RDMA cache", cached, FRIENDLY),
         *_of_each(found, "l2-hit-baseline", "Fig. 17", "hit rate of the L2 cache in the baseline",
                   l2(DIRECT), FRIENDLY),
         *_of_each(found, "l2-hit-dualopt", "Fig. 17",
-                  "hit rate of the L2 cache beside the RDMA cache",
+                  "hit rate of the L2 cache with the RDMA cache in use",
                   l2(RDMA_CACHE), FRIENDLY),
     ]  # fmt: skip
 

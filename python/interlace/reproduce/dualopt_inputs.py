@@ -34,10 +34,11 @@ alone. We wrote the choices down before the first run, and they do not change.
   each GPU has a contiguous range of blocks, and each array has its own placement of pages (`own`).
   An experiment repeats the smaller set with all other placements that `interlace locality` knows
   (`PLACEMENTS`). MGPUSim has placed blocks by `filled` since April 2022.
-- The paper does not name the graph of `bfs`. Its source is "the vertex with maximum outgoing edge".
-  MGPUSim generates a graph with three edges per vertex, or reads a graph from a file. The folder of
-  its program has the file Slashdot0902.txt: 82,168 vertices and 948,464 edges. The figures use the
-  generated graph. An experiment runs an R-MAT graph of about the same size as the file's graph.
+- The paper does not name the graph of `bfs`. The search starts at "the vertex with maximum outgoing
+  edge". MGPUSim generates a graph with three edges per vertex, or reads a graph from a file. The
+  folder of MGPUSim's program has the file Slashdot0902.txt: 82,168 vertices and 948,464 edges. The
+  figures use the generated graph. An experiment runs an R-MAT graph of about the same size as the
+  file's graph.
 
 `quick` runs only the smaller set, on fewer machines, with the first two of `PLACEMENTS`.
 """

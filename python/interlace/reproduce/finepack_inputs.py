@@ -43,10 +43,10 @@ kernels for a workload, these figures use the kernel that the papers and the pub
 
 Values go to the GPUs that read them (`SUBSCRIBE`). Section V calls the communication of PageRank
 and Jacobi "peer-to-peer" for their matrices, so not every GPU receives everything. Section VI-A
-counts bytes of peer-to-peer stores as wasted if they are stored again. It mentions no bytes that
-nobody reads. The data of each run decide which GPU reads a value. A store goes to each reader of
-its element. A copy moves one range for each pair of GPUs. The range holds everything that the
-receiver reads, and the bytes in between, which are "difficult to eliminate due to the
+counts bytes of peer-to-peer stores as wasted if they are stored again. Section VI-A mentions no
+bytes that nobody reads. The data of each run decide which GPU reads a value. A store goes to each
+reader of its element. A copy moves one range for each pair of GPUs. The range holds everything that
+the receiver reads, and the bytes in between, which are "difficult to eliminate due to the
 coarse-grained nature of this paradigm". In Jacobi, EQWP, diffusion and HIT, these ranges are fixed.
 With GPS, each page inside the same ranges goes to the GPUs that receive the range. One point speaks
 against `SUBSCRIBE`: section V calls the communication of ALS and X-ray CT "all-to-all" and that of

@@ -754,8 +754,8 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
                 key = f"{start}-w{window}" + ("-graph" if executor == GRAPHS else "")
                 gain = _most(_gains(sent, ("3", executor), DIRECT), window)
                 rows.append(
-                    row(key, figure, f"{what}, window {window}, three paths, {executor}: over one "
-                        "path, most, x", simulated=gain)
+                    row(key, figure, f"{what}, window {window}, three paths, {executor}: "
+                        "largest speedup over one path, x", simulated=gain)
                 )  # fmt: skip
         last = windows[-1]
         rows.append(

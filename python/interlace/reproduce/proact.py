@@ -809,7 +809,7 @@ def _table_1() -> list[FigureRow]:
 
 
 def _egress(machine: Machine) -> float:
-    """Return the GB/s that can leave the first GPU, over NVLink only if the machine has NVLink."""
+    """Return the GB/s that can leave the first GPU. If the GPU has NVLink, only NVLink counts."""
     of_gpu = [c.link for c in connections(machine) if "gpu0" in (c.a, c.b)]
     direct = [link for link in of_gpu if machine.protocol[link.protocol].kind.startswith("nvlink")]
     return sum(link.bandwidth_GB_per_s for link in direct or of_gpu)

@@ -11,15 +11,15 @@ take. We chose them without a look at any published figure, and they do not chan
   row. ALS makes gradient steps, as the paper's ALS does. The paper gives no number of factors.
   Here: 16, the smaller of the two ranks that our kernels have.
 - Jacobi runs on "banded matrices, which arise widely in finite element analysis". The paper gives
-  no size. Here: a band of 2 x 70 + 1 entries, about as many in a row as HV15R has.
+  no size. Here: a band of 2 x 70 + 1 entries, about as many entries per row as HV15R has.
 
-- The paper gives no size for X-ray CT. Its method is "similar to that used in the FDA-approved GE
-  Veo CT system". That system reconstructs slices of 512 x 512 pixels from 984 views a turn. Here:
-  such a slice with ordered subsets (src/workload/ct.hpp). Our rays are parallel, so 492 angles in
-  half a turn hold the same information as 984 in a full turn. The computation for each byte depends
-  only on the number of angles in a subset. The paper does not say how often GPUs exchange. Twelve
-  subsets are usual and have 41 angles each. All subsets cost the same, so only two of the twelve
-  run.
+- The paper gives no size for X-ray CT. The paper's method is "similar to that used in the
+  FDA-approved GE Veo CT system". That system reconstructs slices of 512 x 512 pixels from 984 views
+  per turn. Here: such a slice with ordered subsets (src/workload/ct.hpp). Our rays are parallel, so
+  492 angles in half a turn hold the same information as 984 angles in a full turn. The computation
+  for each byte depends only on the number of angles in a subset. The paper does not say how often
+  GPUs exchange. Twelve subsets are usual and have 41 angles each. All subsets cost the same, so
+  only two of the twelve run.
 
 The ratio of entries to rows decides how much a GPU computes for each byte that it sends. Our inputs
 have the paper's ratio wherever the paper gives one. The number of rows is as large as the time

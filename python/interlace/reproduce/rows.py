@@ -134,7 +134,9 @@ def agreement(rows: Sequence[FigureRow]) -> list[str]:
 
 
 def print_rows(head: str, rows: Sequence[FigureRow], summary: Sequence[str]) -> None:
-    """Print a summary and a table of figures. Print each note below, after the keys of its rows."""
+    """Print a summary and a table of figures. Below the table, print each note after the keys of
+    its rows.
+    """
     cut = [
         table.Column("figure", "", [row.figure for row in rows], number=False),
         table.Column("quantity", "", [row.quantity for row in rows], number=False),

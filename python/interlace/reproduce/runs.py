@@ -49,7 +49,9 @@ class Runner:
         self.described: dict[str, Machine] = {}  # machines that have no file, by name
 
     def map(self, work: Sequence[Callable[[], Found]], names: Sequence[object]) -> list[Found]:
-        """Return the results of pieces of work, in their order. Each piece has its own process."""
+        """Return the result of each piece of work, in the order of `work`. Each piece has its own
+        process.
+        """
 
         def numbered(index: int, call: Callable[[], Found]) -> tuple[int, Found]:
             return index, call()

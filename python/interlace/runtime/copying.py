@@ -502,7 +502,7 @@ def _participants(outputs: Any, inputs: Any, name: str) -> tuple[list[Array], li
                 raise UserError(f"{kind} {k} is in the host's memory; {name} needs arrays on GPUs")
             if array.dtype != sent[0].dtype:
                 raise UserError(
-                    f"{kind} {k} is {array.dtype} and input 0 {sent[0].dtype}; {name} converts "
+                    f"{kind} {k} is {array.dtype} and input 0 is {sent[0].dtype}; {name} converts "
                     "nothing"
                 )
         if not output.writable:

@@ -292,9 +292,9 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
     """Page-lock the host memory of the next park in advance, while the program does other work.
 
     With this memory, the next `park` to the host is as fast as a later `park`. If `park` is called
-    before all memory is locked, `park` uses the locked memory and locks what is missing. The host
-    memory stays allocated, as after a park with `keep_pool`. While memory is being locked, other
-    calls of CUDA can take longer.
+    before all memory is locked, `park` uses the locked memory and locks the rest. The host memory
+    stays allocated, as after a park with `keep_pool`. While memory is being locked, other calls of
+    CUDA can take longer.
 
     Args:
         what: The name of a pool, or tensors, as for `park`. The host needs as much memory as these
@@ -336,7 +336,8 @@ def prepare_park(what: Any, *, wait: bool = False) -> None:
     if wait:
         prepare()
     else:
-        # Before the interpreter ends, it waits for this thread. The driver still works then.
+        # Before the interpreter ends, it waits for this thread. The driver still works at that
+        # time.
         threading.Thread(target=in_background, name="interlace prepare_park").start()
 
 

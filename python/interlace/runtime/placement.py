@@ -12,7 +12,9 @@ Device = Any  # "cpu", "cuda", "cuda:1", 1, torch.device, cupy.cuda.Device
 
 
 class Devices:
-    """Assigns tensors to devices: to one device for all, or by the prefix of a tensor's name."""
+    """Assigns a device to each tensor: one device to all tensors, or a device by the tensor's name.
+    A mapping gives the device of each prefix of names.
+    """
 
     def __init__(self, device: Device | Mapping[str, Device], framework: str | None) -> None:
         by_prefix = dict(device) if isinstance(device, Mapping) else {"": device}

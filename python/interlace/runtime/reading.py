@@ -22,9 +22,7 @@ Progress = Callable[[int, int], None]
 # A segment: file, offset in the file, bytes, address, GPU (-1 for the host), number of the tensor.
 Segment = tuple[int, int, int, int, int, int]
 
-MOST_THREADS = (
-    32  # the default number of threads is at most this, because more threads are not faster
-)
+MOST_THREADS = 32  # the largest default number of threads; more threads are not faster
 MOST_NAMED_THREADS = 1024
 ALIGNMENT = 256  # the alignment of a tensor in bytes; a smaller tensor is aligned to its size
 # The approximate bytes of an allocation. Threads read into an allocation while the driver makes the

@@ -30,7 +30,7 @@ NUMPY = {
     "I64": "int64",
     "U64": "uint64",
 }
-# Also has the dtypes that only PyTorch has. An element of float4_e2m1fn_x2 is two numbers.
+# The same for PyTorch, which has additional dtypes. An element of float4_e2m1fn_x2 is two numbers.
 TORCH = {
     **NUMPY,
     "BF16": "bfloat16",

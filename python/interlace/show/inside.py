@@ -1,4 +1,4 @@
-"""Prints what happens in simulated runs: traffic between GPUs, use of links, and idle GPUs."""
+"""Prints the observations inside simulated runs: bytes between GPUs, use of links, idle GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def print_inside(rows: Sequence[StudyRow]) -> None:
 
 
 def text(title: str, inside: Inside) -> list[str]:
-    """Return what happened in one run as lines of text."""
+    """Return lines of text about the traffic, the links and the GPUs of one run."""
     lines = [f"Inside {title}"]
     if inside.pairs:
         size, unit = table.scale(

@@ -296,7 +296,7 @@ def phases(rows: Sequence[StudyRow]) -> list[str]:
     apart = f"Copies of {' and '.join(timed)} were timed between events in separate runs."
     return [
         "The time for which an iteration computes, and the time that its copies add. The column "
-        f"'gain' compares this with {BASELINE}:",
+        f"'gain' is the speedup of the iteration over {BASELINE}:",
         "",
         *plain(cut, [row.gpus for row, _ in split]).splitlines(),
         *(["", apart] if timed else []),
@@ -350,21 +350,26 @@ def _packing(rows: Sequence[StudyRow]) -> list[str]:
 
 
 def legend(mechanisms: Iterable[str]) -> list[str]:
-    """Return the meaning of each parameter of a mechanism that the table shows."""
+    """Return sentences about the parameters that the table shows after the mechanisms' names."""
     figures = {
-        (CHUNK_BYTES.name, AGENT_THREADS.name): "(chunk bytes, threads)",
-        (CHUNK_BYTES.name,): "(chunk bytes)",
+        (CHUNK_BYTES.name, AGENT_THREADS.name): ("numbers", "are (chunk bytes, threads)"),
+        (CHUNK_BYTES.name,): ("number", "is (chunk bytes)"),
     }
     names = dict.fromkeys(mechanisms)
-    with_figures: dict[str, list[str]] = {}
+    with_figures: dict[tuple[str, str], list[str]] = {}
     for name in names:
         for family in ROW_OF[name].families[:1]:
             if family in figures:
                 with_figures.setdefault(figures[family], []).append(name)
-    lines = [f"{', '.join(of_them)} {what}," for what, of_them in with_figures.items()]
+    lines = [
+        f"The {noun} after {' and '.join(of_them)} {meaning}."
+        for (noun, meaning), of_them in with_figures.items()
+    ]
     if lines:
-        lines[-1] = lines[-1].removesuffix(",") + ": K is 2^10, M 2^20."
-    return [*lines, f"{UNIFIED_MEMORY} (hint)."] if UNIFIED_MEMORY in names else lines
+        lines[-1] += " K is 2^10, and M is 2^20."
+    if UNIFIED_MEMORY in names:
+        lines.append(f"The word after {UNIFIED_MEMORY} is the hint.")
+    return lines
 
 
 def print_study(study: Study) -> None:

@@ -122,7 +122,7 @@ def print_sweep(result: SweepResult) -> None:
         for mechanism in dict.fromkeys(row.mechanism for row in axis[0].rows)
     }
     size, unit = table.scale(itertools.chain.from_iterable(means.values()), table.SECONDS)
-    print("\nTimes by mechanism, the geometric mean over the points with each value:\n")
+    print("\nTime of each mechanism: the geometric mean over all points with this value:\n")
     columns = [
         table.Column(mechanism, unit, table.fixed([mean / size for mean in values]))
         for mechanism, values in means.items()

@@ -34,8 +34,10 @@ def print_summary(name: str, it: dict[str, Any], foot: Sequence[str]) -> None:
         table.Column("remote", "%", [table.percent(b / (a + b) if a + b else None)
                                      for a, b in moved]),
     ]  # fmt: skip
+    sizes = f"{', '.join(map(str, UNITS[:-1]))} or {UNITS[-1]}"
     lines = [
-        "Average bytes that an instruction uses of each unit that it touches: "
+        f"Average number of bytes that an instruction uses in each unit of {sizes} B that it "
+        "touches: "
         + "; ".join(
             f"{kind} "
             + ", ".join(f"{used[str(u)]:.1f} of {u}" for u in UNITS if used[str(u)] is not None)

@@ -147,10 +147,10 @@ PIECES = {
     "16 B scattered stores, 8 B after a multiple of 16 B": Stores(4, 2 * MIB, 4, shift=2),
 }
 BOTH_WAYS = {
-    "4 B scattered stores both ways at once, each": Stores(4, MIB // 2, 1),
-    "16 B scattered stores both ways at once, each": Stores(16, MIB, 1),
-    "128 B scattered stores both ways at once, each": Stores(4, 2 * MIB, 32),
-    "contiguous stores both ways at once, each": Stores(16, 2 * MIB, 0),
+    "4 B scattered stores both ways at once, rate of each GPU": Stores(4, MIB // 2, 1),
+    "16 B scattered stores both ways at once, rate of each GPU": Stores(16, MIB, 1),
+    "128 B scattered stores both ways at once, rate of each GPU": Stores(4, 2 * MIB, 32),
+    "contiguous stores both ways at once, rate of each GPU": Stores(16, 2 * MIB, 0),
 }
 # The number of bytes on the wire is the same in every run, so a few stores are enough to count.
 COUNTED = 256 * KIB

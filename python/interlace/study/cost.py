@@ -39,7 +39,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class Figure(NamedTuple):
-    """A figure of a paper, and what follows from the paper's parameters."""
+    """A figure of a paper, and a note that says what follows from the paper's parameters."""
 
     published: str
     source: str
@@ -48,18 +48,18 @@ class Figure(NamedTuple):
 
 PUBLISHED = (
     Figure(
-        "48 kB for the queues of a GPU among 4, 0.3 % of 16 MB of caches",
+        "with 4 GPUs: 48 kB for the queues of each GPU, which is 0.3 % of 16 MB of caches",
         "FinePack, section IV-B",
         "three destinations with 64 lines of 128 B need 24 KiB; 48 kB would serve six destinations",
     ),
     Figure(
-        "192 entries of 144 bytes for a GPU among 4",
+        "with 4 GPUs: 192 entries of 144 bytes for each GPU",
         "FinePack, Table III",
         "three destinations with 64 entries each; an entry has 128 B and 128 byte enables, without "
         "a tag",
     ),
     Figure(
-        "120 kB for the queues of a GPU among 16",
+        "with 16 GPUs: 120 kB for the queues of each GPU",
         "FinePack, section VI-B",
         "fifteen destinations with 64 lines of 128 B need 120 KiB",
     ),

@@ -397,7 +397,8 @@ def _run_method(method: str, most: int, repeats: int, seconds: float | None) -> 
         return found
     said = [line for line in ended.stderr.splitlines() if line.strip()]
     raise RunFailure(
-        f"{method} ended with code {ended.returncode}: {said[-1] if said else 'it said nothing'}"
+        f"{method} ended with code {ended.returncode}: "
+        f"{said[-1] if said else 'it printed no reason'}"
     )
 
 

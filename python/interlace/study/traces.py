@@ -93,7 +93,9 @@ def _written_by_core(out: Path) -> Iterator[Path]:
 def convert_foreign(
     core: Any, file: Path, said: Foreign, out: Path | None
 ) -> tuple[dict[str, Any], int, float]:
-    """Convert a trace. Return its statistics, the lines read, and the seconds that passed."""
+    """Convert a trace. Return its statistics, the number of lines read, and the seconds that
+    passed.
+    """
     kind = kind_of(file, said.format)
     places, component = _places(kind, said), said.component or COMPONENT
     size = max(1, file.stat().st_size // PIECE)

@@ -55,13 +55,13 @@ def _verdict(profile: Profile) -> list[str]:
     if profile.search.control_unbeaten:
         return [
             text,
-            "It is a control. Other candidates have lower medians, but errors explain the gap "
-            f"({_time(profile.search.error_s)}).",
+            "It is a control. Other candidates have lower medians, but the differences are within "
+            f"the error of measurement ({_time(profile.search.error_s)}).",
         ]
     if control is None:
         return [text, "No control was among the mechanisms."]
     if profile.search.picked.control:
-        return [text, "It is a control, and nothing was faster."]
+        return [text, "It is a control, and no other candidate was faster."]
     slower = 100 * (control.median_s / pick.median_s - 1)
     return [
         text,
@@ -78,7 +78,7 @@ def _left_out(search: Search) -> list[str]:
             key = it.mechanism, tuple(it.parameters), it.dropped or ""
             found.setdefault(key, []).append(Config.of(it.parameters))
     for out in search.excluded:
-        key = out.mechanism, tuple(out.parameters), f"not possible: {out.reason}"
+        key = out.mechanism, tuple(out.parameters), f"left out: {out.reason}"
         found.setdefault(key, []).append(Config.of(out.parameters))
     lines = []
     for (mechanism, _, reason), configs in found.items():

@@ -31,8 +31,8 @@ UNPACK_BLOCKS = tuple(1 << k for k in range(5, 11))  # 32 to 1024
 WARPS_OF_A_BLOCK = 8
 MOST_BINS = 30  # the most packets that a warp fills at a time
 WINDOWS = (1, 2, 4)
-# The packets of a block with 8 warps take at most this many bytes of shared memory. A block fits on
-# each GPU then.
+# The packets of a block with 8 warps take at most this many bytes of shared memory. Such a block
+# fits on every GPU.
 MOST_PACKING_BYTES = 64 << 10
 
 

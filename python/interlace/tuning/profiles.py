@@ -61,16 +61,16 @@ class Machine(msgspec.Struct, frozen=True):
     def differences(self, other: Machine) -> list[str]:
         """Return the differences between this machine and `other`, as parts of a sentence."""
         if self.node != other.node:
-            return [f"it is of {self.name}, this is {other.name}"]
+            return [f"the profile is for {self.name}, but this machine is {other.name}"]
         found = []
         if self.key != other.key:
-            found.append(f"its GPUs are of model {self.key[1]}, here {other.key[1]}")
+            found.append(f"it has {self.key[1]}, but this machine has {other.key[1]}")
         if self.gpus != other.gpus:
-            found.append(f"its machine has {self.gpus} GPUs, here {other.gpus}")
+            found.append(f"it has {self.gpus} GPUs, but this machine has {other.gpus}")
         if self.driver != other.driver:
-            found.append(f"its driver is {self.driver}, here {other.driver}")
+            found.append(f"it has driver {self.driver}, but this machine has {other.driver}")
         if self.cuda != other.cuda:
-            found.append(f"its CUDA is {self.cuda}, here {other.cuda}")
+            found.append(f"it has CUDA {self.cuda}, but this machine has {other.cuda}")
         if self.sha256 != other.sha256 and self.key == other.key:
             found.append(f"the description of {self.name} has changed")
         return found
@@ -288,8 +288,8 @@ class Use(msgspec.Struct, frozen=True):
             return None
         differences = "; ".join(self.differences)
         return (
-            f"the profile {self.path} was made on another machine: {differences}. It is used "
-            f"nevertheless; {remedy}"
+            f"the profile {self.path} was made on another machine: {differences}. This "
+            f"profile is used nevertheless; {remedy}"
         )
 
 
@@ -319,7 +319,7 @@ def given(path: Path, profile: Profile, node: Node, workload: Workload) -> Use:
 def _use(path: Path, profile: Profile, here: Machine, subject: Subject) -> Use:
     if profile.workload != subject:
         theirs, ours = (msgspec.to_builtins(it) for it in (profile.workload, subject))
-        wrong = [f"{k} is {theirs[k]} there and {ours[k]} here" for k in ours
+        wrong = [f"{k} is {theirs[k]} in the profile and {ours[k]} here" for k in ours
                  if ours[k] != theirs[k]]  # fmt: skip
         raise UserError(
             f"the profile {path} is of {profile.workload}, not of this workload "

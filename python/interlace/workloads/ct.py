@@ -284,8 +284,8 @@ class Reconstruction(NamedTuple):
 def least_detectors(size: int) -> int:
     """Return the smallest number of detectors that see the whole image.
 
-    The number is even if the image's size is even, and odd if the size is odd. Then no ray runs
-    along an edge between pixels, where the pixel of the ray would be ambiguous.
+    The number is even if the image's size is even, and odd if the size is odd. With such a number,
+    no ray runs along an edge between pixels, where the pixel of the ray would be ambiguous.
     """
     diagonal = math.ceil(size * math.sqrt(2))
     return diagonal + (diagonal + size) % 2

@@ -70,7 +70,7 @@ def check_items(
 
 
 def skewed(count: int, elements: int, inputs: DealtInputs) -> NDArray[np.uint32]:
-    """Draw random elements by a Zipf law. Which elements are frequent is also random."""
+    """Draw random elements by a Zipf law. Chance also decides which elements are frequent."""
     import numpy as np
 
     skew = DEFAULT_SKEW if inputs.skew is None else inputs.skew

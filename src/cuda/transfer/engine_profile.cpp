@@ -29,9 +29,10 @@ std::optional<engine_profile> find_profile(const copy_machine& here, const copy_
          found.differences(here.model, static_cast<std::uint32_t>(here.gpus.size()), here.driver))
       differences += (differences.empty() ? "" : "; ") + one;
     if (!differences.empty())
-      accounts.report("the copy profile " + *path + " was made on another machine: " + differences +
-                      ". It is used nevertheless; make it anew with interlace tune copy, or leave "
-                      "it out with INTERLACE_COPY_PROFILE=none");
+      accounts.report(
+          "the copy profile " + *path + " was made on another machine: " + differences +
+          ". This profile is used nevertheless; make it anew with interlace tune copy, or leave "
+          "it out with INTERLACE_COPY_PROFILE=none");
     const bool measured_here = differences.empty() && !options.relays;
     return engine_profile{std::move(found), measured_here};
   } catch (const usage_error& error) {

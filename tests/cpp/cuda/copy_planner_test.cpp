@@ -85,8 +85,8 @@ TEST(copy_planner, a_profile_of_another_machine_is_used_after_a_warning) {
   for (int turn = 0; turn < 2; ++turn) in.move(in.gpu[1], in.gpu[0], in.driver.stream(0, false));
   EXPECT_EQ(in.engine->statistics().graphs, 2U);
   ASSERT_EQ(in.reports.size(), 1U);
-  EXPECT_NE(in.reports[0].find("was made on another machine: its driver is 0.9, here 1.0. It is "
-                               "used nevertheless"),
+  EXPECT_NE(in.reports[0].find("was made on another machine: it has driver 0.9, but "
+                               "this machine has 1.0. This profile is used nevertheless"),
             std::string::npos)
       << in.reports[0];
 }

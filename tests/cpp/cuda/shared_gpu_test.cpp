@@ -75,11 +75,11 @@ TEST(shared_gpu, agents_and_a_block_of_the_kernel_run_at_once) {
   // wherever the GPU places the blocks of the agents, some multiprocessors run no agent.
   EXPECT_EQ(why_not_at_once(h200, {100, agent_block}, {1024, 64, 0}, 1), "");
   EXPECT_EQ(why_not_at_once(h200, {132, agent_block}, {1024, 64, 0}, 1),
-            "1 agents of 132 blocks and a block of 1024 threads of the kernel at once: not enough "
-            "registers");
+            "an agent of 132 blocks, and a kernel block of 1024 threads at the same time: not "
+            "enough registers");
   EXPECT_EQ(why_not_at_once(h200, {128, agent_block}, {1024, 64, 0}, 4),
-            "4 agents of 128 blocks and a block of 1024 threads of the kernel at once: not enough "
-            "registers");
+            "4 agents, each of 128 blocks, and a kernel block of 1024 threads at the same time: "
+            "not enough registers");
   // These agents make bulk copies.
   const std::string bulk = why_not_at_once(h200, {264, {32, 40, 65568}}, {128, 40, 0}, 2);
   EXPECT_EQ(bulk.substr(bulk.find(':')), ": not enough shared memory") << bulk;

@@ -238,7 +238,11 @@ TEST(discover, cuda_visible_devices_hides_some_or_all) {
 
   driver.units.clear();
   driver.visible = "";
-  EXPECT_EQ(refusal(driver), "CUDA_VISIBLE_DEVICES= hides all 4 GPUs");
+  EXPECT_EQ(refusal(driver),
+            "CUDA_VISIBLE_DEVICES is empty, which hides all 4 GPUs; unset the variable, or give it "
+            "numbers of GPUs");
+  driver.visible = "7";
+  EXPECT_EQ(refusal(driver), "CUDA_VISIBLE_DEVICES=7 hides all 4 GPUs; give it numbers of GPUs");
 }
 
 TEST(discover, an_instance_of_a_split_gpu_has_no_links) {

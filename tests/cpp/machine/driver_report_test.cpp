@@ -59,7 +59,9 @@ TEST(driver_report, gpus_that_are_lost_or_hidden_are_said) {
   fake_driver hidden = hgx(2);
   hidden.units.clear();
   hidden.visible = "";
-  EXPECT_EQ(report_driver(hidden, 13000, 90).problem, "CUDA_VISIBLE_DEVICES= hides all GPUs");
+  EXPECT_EQ(report_driver(hidden, 13000, 90).problem,
+            "CUDA_VISIBLE_DEVICES is empty, which hides all GPUs; unset the variable, or give it "
+            "numbers of GPUs");
   hidden.visible.reset();
   EXPECT_EQ(report_driver(hidden, 13000, 90).problem,
             "an NVIDIA driver is there, but it finds no GPU");

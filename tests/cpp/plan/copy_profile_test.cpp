@@ -79,9 +79,9 @@ TEST(copy_profile, differences_are_named) {
   EXPECT_TRUE(read.differences("NVIDIA H200", 4, "580.1").empty());
   const auto found = read.differences("NVIDIA A100", 2, "590");
   ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0], "its GPUs are of model NVIDIA H200, here NVIDIA A100");
-  EXPECT_EQ(found[1], "its machine has 4 GPUs, here 2");
-  EXPECT_EQ(found[2], "its driver is 580.1, here 590");
+  EXPECT_EQ(found[0], "it has NVIDIA H200, but this machine has NVIDIA A100");
+  EXPECT_EQ(found[1], "it has 4 GPUs, but this machine has 2");
+  EXPECT_EQ(found[2], "it has driver 580.1, but this machine has 590");
 }
 
 TEST(copy_profile, a_file_that_is_no_profile_is_refused_in_one_sentence) {

@@ -76,7 +76,7 @@ TEST(space, names_a_reason_for_each_value_that_is_out) {
             "copy-engine 8192: a chunk below 256 KiB is too small to be worth a wait and a copy");
   EXPECT_EQ(reasons.back(), "copy-engine 262144: a part of 100 MiB would need more than 250 waits");
   EXPECT_EQ(tune_space_of({mib, 4, 1}, {"polling"}).excluded.at(0).reason,
-            "the same as 8 MiB: a part of 1 MiB is one chunk");
+            "it gives the same chunk as 8 MiB: a part of 1 MiB is one chunk");
 }
 
 TEST(space, controls_and_parameters) {

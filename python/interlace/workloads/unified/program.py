@@ -17,12 +17,14 @@ class Problem(NamedTuple):
     name: str
     sizes: str  # the sizes, as text for messages and results
     function: str  # the name of the function in the compiled module
-    arguments: tuple[Any, ...]  # the program's own, which follow the arguments of all programs
+    arguments: tuple[Any, ...]  # of the program alone; they follow the arguments of all programs
     expected: npt.NDArray[np.float64]
     bound: npt.NDArray[np.float64]  # the largest rounding error of each element
 
     def error(self, values: Floats) -> float:
-        """Return the largest difference from the reference, divided by its largest magnitude."""
+        """Return the largest difference from the reference, divided by the reference's largest
+        magnitude.
+        """
         return float(np.max(np.abs(values - self.expected)) / np.max(np.abs(self.expected)))
 
     def wrong(self, values: Floats) -> int:
