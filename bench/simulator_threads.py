@@ -4,12 +4,12 @@
     bench/simulator_threads.py [--threads 1,4,16] [--sizes quick,larger] [--workloads NAMES]
                                [--limit SECONDS] [--json FILE]
 
-The workloads are those of `interlace bench simulator`, on 16 GPUs with stores by kernels
+The script runs the workloads of `interlace bench simulator` on 16 GPUs, with stores by kernels
 (`inline`). All workloads run with the quick inputs for 16 GPUs first. They then run with larger
 inputs until the limit is reached. Each row is the faster of two runs. If the first run takes more
 than three seconds, there is no second run. The size `papers` has the inputs of the 16 GPUs of
-`interlace reproduce finepack`. The script writes the file after each row. It ends with
-exit code 1 if two numbers of threads give different bits.
+`interlace reproduce finepack`. The script writes the file after each row. It ends with exit code 1
+if two numbers of threads give different bits.
 """
 
 from __future__ import annotations

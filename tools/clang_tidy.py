@@ -54,7 +54,7 @@ class Group(NamedTuple):
 
 
 def groups_of(builds: list[Path]) -> list[Group]:
-    """Return the sources, including generated ones, in groups that share a command. The largest
+    """Return all sources, also the generated sources, in groups that share a command. The largest
     group comes first.
     """
     commands: dict[Path, tuple[str, tuple[str, ...]]] = {}

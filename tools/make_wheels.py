@@ -219,7 +219,9 @@ def check_library(file: Path) -> None:
 
 
 def code_in(file: Path, tools: Path) -> tuple[set[str], set[str]]:
-    """Return the architectures of the machine code in a module, and those of its PTX."""
+    """Return two sets for a module: the architectures of its machine code, and the architectures of
+    its PTX.
+    """
     found = next(tools.parent.glob("lib/python*/site-packages/nvidia/*/bin/cuobjdump"))
 
     def listed(option: str) -> set[str]:

@@ -42,7 +42,7 @@ def average(
         other = tl.load(peers + p).to(tl.pointer_type(tl.float32))
         tl.store(other + i, value, mask=inside)
 
-    if publishes:  # polling, copy-engine: count what this block has stored
+    if publishes:  # polling, copy-engine: count the elements that this block has stored
         tl.debug_barrier()  # all stores of the block come before its additions
         c = tl.arange(0, most)
         own = c < chunk_count

@@ -1,9 +1,10 @@
 """A program in which calls of the driver fail: one call, or all calls from a certain call on.
 
-It runs with the stand-in libcuda.so.1 of tests/cpp/preload. Its arguments are an action, the number
-of calls that fail in each way (0 means all calls), and K/N. With K/N, it makes every N-th of these
-failures, starting with the K-th. It prints one line of JSON: the number of calls that the action
-makes, the number of failures that were tried, the messages, and the findings.
+The program runs with the stand-in libcuda.so.1 of tests/cpp/preload. Its arguments are an action, a
+number of calls, and K/N. In each of the WAYS, this number of the action's calls fails, one call per
+turn (0 means all calls). With K/N, the program tries only every N-th of these failures, starting
+with the K-th. It prints one line of JSON: the number of calls that the action makes, the number of
+failures that were tried, the messages, and the findings.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--halo"], "--halo is for jacobi; leave it out with ct"),
     (
         ["--data", "a.mtx"],
-        "--data is for pagerank and jacobi and sssp and als; leave it out with ct",
+        "--data is for pagerank, jacobi, sssp and als; leave it out with ct",
     ),
     (
         ["--tolerance", "1"],

@@ -236,7 +236,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     (
         "jacobi",
         ["--rgg", "9"],
-        "--rgg is for pagerank and sssp and als; leave it out with jacobi",
+        "--rgg is for pagerank, sssp and als; leave it out with jacobi",
     ),
 ]
 

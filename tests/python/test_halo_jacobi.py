@@ -108,8 +108,8 @@ WRONG: list[tuple[list[str], str]] = [
         for n in ("2", "1073741825")
     ),
     (["--columns", "x"], "--columns 'x': give a whole number"),
-    (["--size", "8"], "--size is for ct and diffusion and eqwp and hit and random-access and "
-     "histogram and embedding; leave it out with halo-jacobi"),
+    (["--size", "8"], "--size is for ct, diffusion, eqwp, hit, random-access, histogram and "
+     "embedding; leave it out with halo-jacobi"),
     (["--mechanisms", MULTI_PATH], "--mechanisms multi-path: it is measured on real GPUs; leave it "
      "out, and simulate such copies with interlace plan --simulate"),
 ]  # fmt: skip

@@ -453,7 +453,7 @@ def test_the_report_of_call_sites() -> None:
         "     sizes from: 1 GiB 100 %",
         "     2 more call sites share the entry 'elsewhere', because the list of call "
         "sites is full",
-        "     lost: the host's time in calls, minus what a link of 50.0 GB/s needs",
+        "     lost: the host's time in calls, minus the time that a link of 50.0 GB/s needs",
     ]
     assert call_sites.lines_of_sites(counted._replace(sites=[]), LINK) == []
 

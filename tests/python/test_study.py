@@ -883,7 +883,8 @@ def test_what_no_gpu_runs_is_refused(run: Run, cuda: FakeCuda, graph: Path, name
     ran = run("study", "pagerank", "--data", graph, "--mechanisms", f"bulk-copy,{name}")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err == (
-        f"interlace: --mechanisms {name}: real GPUs cannot run this; leave it out, or name a "
+        f"interlace: --mechanisms {name}: real GPUs cannot run this mechanism; leave it out, or "
+        "name a "
         "machine to simulate with --machine\n"
     )
     assert cuda.calls == []

@@ -264,7 +264,7 @@ def test_measure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     text = run("--measure", "--json", str(tmp_path / "m.json"), columns=100)
     assert (
         "Measured: copy engine, 256 MB from the row's device "
-        "to the column's, in GB/s of payload" in text
+        "to the column's device, in GB/s of payload" in text
     )
     assert matrix(text, "Measured: copy engine")[0] == ["X", "394", "395", "396", "-"]
     assert matrix(text, "Measured: both")[1] == ["787", "X", "787", "787", "-"]

@@ -296,8 +296,8 @@ def test_a_study_takes_an_agent_that_copies_in_bulk_from_a_profile(
     ("name", "sentence"),
     [
         *(
-            (name, "real GPUs cannot run this; leave it out, or name a machine to simulate with "
-                   "--machine")
+            (name, "real GPUs cannot run this mechanism; leave it out, or name a machine to "
+                   "simulate with --machine")
             for name in (PROACT_HARDWARE, SERIAL_COPY)
         ),
         (INFINITE_BANDWIDTH, "it moves no data, so leave it out"),
@@ -608,7 +608,8 @@ def test_a_named_profile_is_of_this_workload(run: Run, graph: Path, tmp_path: Pa
     assert run(*tune_of(graph, "--gpus", 2, "--out", out)).code == 0
     words = ("study", "pagerank", "--data", graph, "--machine", MACHINE, "--profile", out)
     assert run(*words, "--gpus", "4").err == (
-        f"interlace: --profile {out} is for 2 GPUs, which this study does not have; give --gpus\n"
+        f"interlace: --profile {out} is for 2 GPUs, but this study does not run on 2 GPUs; give "
+        "--gpus\n"
     )
     ran = run("study", "jacobi", "--rows", 64, "--machine", MACHINE, "--profile", out)
     assert ran.code == 2

@@ -14,8 +14,8 @@ namespace interlace::kernel {
 enum class mechanism : std::uint8_t {
   // The kernel runs to its end. Then its output is copied to the other GPUs.
   bulk_copy,
-  // Makes the same copies as bulk-copy. The copies of all GPUs are one batch of the copy engine,
-  // which plans them together over all paths of the machine.
+  // This mechanism makes the same copies as bulk-copy. The copies of all GPUs are one batch of the
+  // copy engine, which plans them together over all paths of the machine.
   multi_path,
   // The kernel is launched several times, each time over a range of its blocks. The output of a
   // launch is copied while the next launch runs.

@@ -1,4 +1,6 @@
-"""`interlace bench collective`: compares collectives made of planned copies with NCCL's."""
+"""`interlace bench collective`: compares collectives made of planned copies with NCCL's
+collectives.
+"""
 
 from __future__ import annotations
 

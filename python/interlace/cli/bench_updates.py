@@ -56,7 +56,7 @@ def updates_command(
     """Compare two ways to update random elements of large tables: bins and plain atomics.
 
     The bins method sorts the updates into bins first. The command also measures each stage of this
-    method. The updates are those of HPCC's RandomAccess. Both methods run the same updates, and the
+    method. Both methods make the same updates, namely the updates of HPCC's RandomAccess. The
     command then verifies the table. For tables in host memory, the command also measures stores and
     atomics over the link, and updates by the host itself.
     """

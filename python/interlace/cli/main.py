@@ -69,7 +69,7 @@ COMMANDS = {
     "reproduce": Command(
         "interlace.cli.reproduce",
         "reproduce_command",
-        "Compare a paper's figures with Interlace's.",
+        "Compare a paper's figures with Interlace's figures.",
     ),
     "plan": Command(
         "interlace.cli.plan",

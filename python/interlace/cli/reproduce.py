@@ -34,7 +34,8 @@ def reproduce_command(
         json_option("all figures and runs"),
     ] = None,
 ) -> None:
-    """Make the runs for a paper's figures, and print each published figure beside Interlace's.
+    """Make the runs for a paper's figures, and print each published figure beside Interlace's
+    figure.
 
     The simulator runs the paper's machines. If this computer has GPUs, the command also measures
     the workloads on them. Every result is verified before its figure is printed. A wrong result

@@ -57,13 +57,13 @@ def run_command(
     """Run an unchanged program, and send its CUDA copies over several paths if that is faster.
 
     At the end, a report on standard error lists the copies that Interlace took over, the copies
-    that it passed to the driver, and the estimated time saved. The exit code is the program's. Four
-    variables control the copies. Their defaults are in parentheses. INTERLACE_PRELOAD_THRESHOLD
-    (2M) is the size of the smallest copy or batch that Interlace takes over. Interlace's copy
-    engine starts after INTERLACE_PRELOAD_AFTER (256M) bytes of copies. INTERLACE_PRELOAD_START
-    (background) says whether copies wait until the copy engine has started; the other values are
-    wait and never. INTERLACE_PRELOAD_BLOCKS (auto) limits the number of multiprocessors that a
-    batch of blocks uses.
+    that it passed to the driver, and the estimated time saved. The command ends with the program's
+    exit code. Four variables control the copies. Their defaults are in parentheses.
+    INTERLACE_PRELOAD_THRESHOLD (2M) is the size of the smallest copy or batch that Interlace takes
+    over. Interlace's copy engine starts after INTERLACE_PRELOAD_AFTER (256M) bytes of copies.
+    INTERLACE_PRELOAD_START (background) says whether copies wait until the copy engine has started;
+    the other values are wait and never. INTERLACE_PRELOAD_BLOCKS (auto) limits the number of
+    multiprocessors that a batch of blocks uses.
     """
     check_outputs({"--json": json_file, "--timeline": timeline_file})
     check_environment(os.environ)

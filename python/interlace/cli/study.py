@@ -67,7 +67,7 @@ def study_command(
             "--share-gpu",
             help=(
                 "Real GPUs: let several devices share one GPU if --gpus asks for more devices than "
-                "there are GPUs. Results are verified as always. The times are those of GPUs that "
+                "there are GPUs. Results are verified as always. The times only show GPUs that "
                 "several devices share."
             ),
         ),

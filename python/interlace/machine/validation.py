@@ -33,7 +33,7 @@ def machine_of(
     """Return the machine in a document.
 
     This function checks each key by itself. It does not check the rules that concern several keys;
-    `problems_between` does.
+    `problems_between` checks these rules.
 
     Raises UserError with the first problem. `where` names the origin of the document in messages.
     """

@@ -17,7 +17,7 @@ class Pair(msgspec.Struct, frozen=True):
     packets: int
     payload_bytes: int
     protocol_bytes: int
-    mean_latency_s: float  # from a message's request for its first link until it is delivered
+    mean_latency_s: float  # from the request for the first link to the delivery
     max_latency_s: float
 
 

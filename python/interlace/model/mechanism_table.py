@@ -162,8 +162,8 @@ ROWS = (
     Mechanism(
         name=MULTI_PATH,
         sentence=(
-            "Makes the same copies as bulk-copy. The copies of all GPUs are one batch of the copy "
-            "engine, which plans them together over all paths of the machine."
+            "This mechanism makes the same copies as bulk-copy. The copies of all GPUs are one "
+            "batch of the copy engine, which plans them together over all paths of the machine."
         ),
         colour="YELLOW",
         copies_after_kernels=True,

@@ -124,8 +124,8 @@ def refuse_simulated(option: str, names: Sequence[str], *, bound: bool) -> None:
     for name in names:
         if name in SIMULATED and not (bound and name == BOUND):
             raise UserError(
-                f"{option} {name}: real GPUs cannot run this; leave it out, or name a machine to "
-                "simulate with --machine"
+                f"{option} {name}: real GPUs cannot run this mechanism; leave it out, or name a "
+                "machine to simulate with --machine"
             )
 
 

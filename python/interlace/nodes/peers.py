@@ -34,7 +34,9 @@ def nccl_version(cuda: Any) -> str:
 
 
 def nvshmem_files() -> list[str]:
-    """Return NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or the Python package's."""
+    """Return NVSHMEM's host library: the file in INTERLACE_NVSHMEM, or the file of the Python
+    package.
+    """
     named = os.environ.get("INTERLACE_NVSHMEM")
     return [named] if named else package_files("nvidia.nvshmem", "libnvshmem_host.so.3")
 

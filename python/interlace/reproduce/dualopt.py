@@ -86,9 +86,10 @@ def _with_dualopt(machine: Machine, **keys: Any) -> Machine:
 
 
 def _with_links(machine: Machine, bandwidth: float, latency: float = 1.0) -> Machine:
-    """Return the machine with bandwidths and latencies multiplied by these factors.
+    """Return the machine with other links.
 
-    The bandwidths are those of links. The latencies are those of links and switches.
+    The bandwidth of each link is multiplied by `bandwidth`. The latency of each link and of each
+    switch is multiplied by `latency`.
     """
     links = [
         msgspec.structs.replace(
@@ -567,12 +568,13 @@ def _fig_3(found: Programs) -> list[FigureRow]:
 
     names = tuple(found)
     return [
-        row("remote-requests", "Fig. 3", "accesses that another GPU serves, fraction", 0.4,
+        row("remote-requests", "Fig. 3", "fraction of the accesses that another GPU serves", 0.4,
             simulated=_mean(found, remote), note='the paper says "around 40%"'),
-        *_of_each(found, "remote-requests", "Fig. 3", "accesses that another GPU serves", remote,
+        *_of_each(found, "remote-requests", "Fig. 3",
+                  "fraction of the accesses that another GPU serves", remote, names),
+        *_of_each(found, "remote-in-l1", "Fig. 3",
+                  "fraction of the accesses that hit in the L1 cache on lines of other GPUs", hit,
                   names),
-        *_of_each(found, "remote-in-l1", "Fig. 3", "accesses to other GPUs' memory that hit in the "
-                  "L1 cache", hit, names),
     ]  # fmt: skip
 
 
@@ -584,15 +586,15 @@ def _fig_4(found: Programs) -> list[FigureRow]:
         return _part(loads["mean_in_links_s"], loads["mean_latency_s"])
 
     return [
-        row("latency-in-links", "Fig. 4", "time that remote loads spend between GPUs, "
-            "fraction", 0.8,
+        row("latency-in-links", "Fig. 4",
+            "fraction of the time of remote loads that they spend between GPUs", 0.8,
             simulated=_mean(found, share),
             note=(
                 "counted from the moment when the load reaches the GPU's port; earlier time is "
                 "left out"
             )),
         *_of_each(found, "latency-in-links", "Fig. 4",
-                  "time that remote loads spend between GPUs, fraction", share),
+                  "fraction of the time of remote loads that they spend between GPUs", share),
     ]  # fmt: skip
 
 
@@ -628,13 +630,14 @@ def _fig_6(found: Programs) -> list[FigureRow]:
 
     return [
         row("l1-hit-friendly", "Fig. 6",
-            "cache-friendly programs: remote loads that hit in the L1 cache", 0.22,
+            "cache-friendly programs: fraction of the remote loads that hit in the L1 cache", 0.22,
             simulated=_mean(found, lambda f: _hit_rate(f.run(DIRECT)), FRIENDLY)),
-        *_of_each(found, "l1-hit", "Fig. 6", "remote loads that hit in the L1 cache",
+        *_of_each(found, "l1-hit", "Fig. 6",
+                  "fraction of the remote loads that hit in the L1 cache",
                   lambda f: _hit_rate(f.run(DIRECT)), tuple(found), {"bfs": 0.33}),
         *_of_each(found, "coalescable", "Fig. 6",
-                  "remote loads whose line the GPU has already loaded since the kernel's "
-                  "start", merged),
+                  "fraction of the remote loads whose line the GPU has already loaded since the "
+                  "kernel's start", merged),
     ]  # fmt: skip
 
 
@@ -904,7 +907,7 @@ def _fewer(scale: int | None = None) -> Callable[[Found], float]:
 
 
 def _smaller_replies(f: Found) -> float:
-    """Return the bytes of replies to remote loads under the baseline, divided by those under
+    """Return a ratio of the bytes of replies to remote loads: bytes under the baseline / under
     DualOpt.
     """
     ours = f.run(DUALOPT)["loads"]["reply_bytes"]
@@ -915,13 +918,13 @@ def _fig_14(found: Programs) -> list[FigureRow]:
     """Fig. 14: bytes between GPUs."""
     clear = sum(_fewer()(found[name]) >= 1.1 for name in AVERAGED if name in found)
     return [
-        row("traffic", "Fig. 14", "bytes between GPUs: baseline over DualOpt, x", 4.4,
+        row("traffic", "Fig. 14", "bytes between GPUs: baseline divided by DualOpt, x", 4.4,
             simulated=_mean(found, _fewer())),
         row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, baseline over "
             "DualOpt, x", 4.4,
             simulated=_mean(found, _fewer(SMALL))),
         row("traffic-replies", "Fig. 14",
-            "bytes that loads bring from other GPUs' memory: baseline over DualOpt, x",
+            "bytes that loads bring from other GPUs' memory: baseline divided by DualOpt, x",
             simulated=_mean(found, _smaller_replies),
             note=(
                 "the published 4.4 may include more than the bytes of loads, but not all bytes: "
@@ -933,7 +936,7 @@ def _fig_14(found: Programs) -> list[FigureRow]:
                 'the paper does not define "noticeably"; here it means a tenth fewer'
             )),
         *_of_each(found, "traffic", "Fig. 14",
-                  "bytes between GPUs: baseline over DualOpt, x", _fewer()),
+                  "bytes between GPUs: baseline divided by DualOpt, x", _fewer()),
     ]  # fmt: skip
 
 
@@ -953,7 +956,7 @@ def _sooner(scale: int | None = None, what: str = "mean_wait_s") -> Callable[[Fo
 def _fig_15(found: Programs) -> list[FigureRow]:
     """Fig. 15: latency."""
     return [
-        row("latency", "Fig. 15", "mean time of a load: baseline over DualOpt, x", 2.4,
+        row("latency", "Fig. 15", "mean time of a load: baseline divided by DualOpt, x", 2.4,
             simulated=_mean(found, _sooner()),
             note=(
                 "the time of a load instruction lasts from its first line to its last line, and "
@@ -963,10 +966,10 @@ def _fig_15(found: Programs) -> list[FigureRow]:
             "DualOpt, x", 2.4,
             simulated=_mean(found, _sooner(SMALL))),
         row("latency-remote", "Fig. 15",
-            "mean round trip of a remote request: baseline over DualOpt, x",
+            "mean round trip of a remote request: baseline divided by DualOpt, x",
             simulated=_mean(found, _sooner(what="mean_latency_s"))),
         *_of_each(found, "latency", "Fig. 15",
-                  "mean time of a load: baseline over DualOpt, x", _sooner()),
+                  "mean time of a load: baseline divided by DualOpt, x", _sooner()),
     ]  # fmt: skip
 
 
@@ -1154,7 +1157,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
 
 
 def _table_3() -> list[FigureRow]:
-    """Table 3: the authors' judgement of what each scheme needs."""
+    """Table 3: the authors' judgement of the needs of each scheme."""
     note = "a judgement of the authors, which we cannot measure; interlace cost also prints it"
     return [
         row(f"needs-{scheme.lower()}", "Table 3",

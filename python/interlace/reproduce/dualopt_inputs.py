@@ -11,9 +11,9 @@ alone. We wrote the choices down before the first run, and they do not change.
   figures with links of 1 GHz. Figures for links of 64 GB/s have keys of their own.
 - In the paper's simulator, a higher frequency (Fig. 2) also shortens the latency of switches and
   links. We run both versions: a higher frequency, and more bandwidth with the same latency.
-- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 has four times that of PCIe 4. Flits of 32
-  and 64 B move at the same frequency as flits of 16 B. So links with flits of 32 B have twice the
-  bandwidth, and links with flits of 64 B have four times the bandwidth.
+- PCIe 5 has twice the bandwidth of PCIe 4, and PCIe 6 has four times the bandwidth of PCIe 4. Flits
+  of 32 and 64 B move at the same frequency as flits of 16 B. So links with flits of 32 B have twice
+  the bandwidth, and links with flits of 64 B have four times the bandwidth.
 - Machines with 8 and 16 GPUs are trees like the machine with four GPUs: each pair of GPUs has a
   switch, and one root is above all switches.
 - Compute units get blocks by "partition" (Table 1). In section 6.2, they get blocks in turn or

@@ -66,10 +66,10 @@ OWN_SUBHEADER = 5  # the bytes of a sub-header in Table III and in the machine f
 PROBES = (4, 8, 16, 32, 64, 128)  # the bytes of a store, one size for each probe
 # Why a packet was sent. The runs have no loads, atomics or timeouts, so there are no other reasons.
 REASONS = {
-    "payload": "because their payload is full, fraction",
-    "entries": "because no line of the queue is free, fraction",
-    "window": "because a store falls outside of the window, fraction",
-    "release": "because a kernel ends, fraction",
+    "payload": "because their payload is full",
+    "entries": "because no line of the queue is free",
+    "window": "because a store falls outside of the window",
+    "release": "because a kernel ends",
 }
 
 
@@ -289,7 +289,7 @@ def _fig_2(runner: Runner) -> list[FigureRow]:
 def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
     """Fig. 4: sizes of the stores to other GPUs."""
     small = FIGURES["stores-under-32B"]
-    text = "stores to other GPUs that are smaller than 32 B, fraction"
+    text = "fraction of the stores to other GPUs that are smaller than 32 B"
     return [
         small._replace(quantity=text).over_all(own),
         *(small.of_one(name, r) for name, r in own.items()),
@@ -297,9 +297,9 @@ def _fig_4(own: Mapping[str, Results]) -> list[FigureRow]:
 
 
 LIMITS = (  # what limits the opportunity: the key, the text and the measure of each limit
-    ("issue-one-gpu", "with one GPU: issue slots used", issue_used),
-    ("memory-one-gpu", "with one GPU: memory bandwidth used", memory_used),
-    ("waits-for-others", f"{BOUND}: time in which a GPU waits while others compute",
+    ("issue-one-gpu", "on one GPU: fraction of the issue slots that are used", issue_used),
+    ("memory-one-gpu", "on one GPU: fraction of the memory bandwidth that is used", memory_used),
+    ("waits-for-others", f"{BOUND}: fraction of the time in which a GPU waits while others compute",
      waits_for_others),
 )  # fmt: skip
 
@@ -313,7 +313,7 @@ def _fig_9(own: Mapping[str, Results]) -> list[FigureRow]:
             key = f"speedup-{mechanism}-{name}"
             rows.append(row(key, "Fig. 9", text, simulated=r.speedup(Case(FOUR, mechanism))))
         rows += [
-            row(f"{key}-{name}", "Fig. 9", f"{name}, {text}, fraction", simulated=of(r))
+            row(f"{key}-{name}", "Fig. 9", f"{name}, {text}", simulated=of(r))
             for key, text, of in LIMITS
         ]
     return rows
@@ -352,7 +352,8 @@ def _fig_11(own: Mapping[str, Results]) -> list[FigureRow]:
             simulated=least),
         *(stores.of_one(name, r) for name, r in own.items()),
         *(
-            row(f"flushes-{reason}-{name}", "Fig. 11", f"{name}: packets sent {why}",
+            row(f"flushes-{reason}-{name}", "Fig. 11",
+                f"{name}: fraction of the packets that are sent {why}",
                 simulated=flushed_for(reason, FINEPACK)(r))
             for name, r in own.items()
             for reason, why in REASONS.items()
@@ -406,10 +407,10 @@ OF_GPS = (  # each figure has a row for each program
     Figure("bytes-wasted-gps", "Sec. VI-B", "fraction of GPS's sent bytes that no GPU reads", None,
            wasted_share(GPS)),
     Figure("gps-line-filled", "Sec. VI-B",
-           "bytes of a line that stores filled, in the lines that GPS sends, "
-           "fraction", None, line_filled),
+           "fraction of a line that stores filled, in the lines that GPS sends", None,
+           line_filled),
     Figure("gps-flushes-release", "Sec. VI-B",
-           "lines that GPS sends because a kernel ends, fraction", None,
+           "fraction of the lines that GPS sends because a kernel ends", None,
            flushed_for("release", GPS)),
 )  # fmt: skip
 

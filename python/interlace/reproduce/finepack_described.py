@@ -125,7 +125,7 @@ def _of_kernel(name: str, kernel: str, r: Results) -> list[FigureRow]:
     size = "0" if name in WHOLE_LINES else "most" if name in SCATTERED else None
     return [
         row(f"described-under-32B-{name}-{kernel}", "Fig. 4",
-            f"{name}, {kernel}: stores smaller than 32 B, fraction", size,
+            f"{name}, {kernel}: fraction of the stores that are smaller than 32 B", size,
             simulated=small_share(r)),
         row(f"described-stores-{name}-{kernel}", "Fig. 9",
             f"{name}, {kernel}: speedup of peer-to-peer stores over one GPU, x",

@@ -10,9 +10,9 @@ the experiment's rows names the change. Experiments do not change the figures th
   store to adjacent addresses. In this experiment, the machine does not join the stores of
   neighbouring lanes to other GPUs: the machine's `remote_store_bytes` is 4. Elements of 8 bytes
   stay whole.
-- `to-all`: section V calls the communication of ALS "all-to-all" and that of SSSP "many-to-many".
-  In this experiment, both programs send every value to all GPUs. Otherwise our programs send a
-  value only to the GPUs that read it.
+- `to-all`: section V calls the communication of ALS "all-to-all", and the communication of SSSP
+  "many-to-many". In this experiment, both programs send every value to all GPUs. Otherwise our
+  programs send a value only to the GPUs that read it.
 - `both`: `lane-by-lane` and `to-all` together.
 - `whole-lines`: PageRank, SSSP and ALS use kernels whose warps store whole lines, or whole factors.
   The paper has 42 stores in a packet of 4 KiB. So a store has about 97 bytes on average, and most
@@ -154,7 +154,7 @@ def _of_one(which: str, name: str, r: Results) -> list[FigureRow]:
             row(f"vs-{mechanism}-{name}-{which}", "Fig. 9", text, simulated=of(r),
                 note=NOTES[which])
         )  # fmt: skip
-        text = f"{which}, {name}: bytes of {mechanism} over FinePack's bytes, x"
+        text = f"{which}, {name}: bytes of {mechanism} divided by FinePack's bytes, x"
         rows.append(
             row(f"bytes-vs-{mechanism}-{name}-{which}", "Fig. 10", text,
                 simulated=fewer(mechanism)(r), note=NOTES[which])

@@ -49,8 +49,8 @@ reader of its element. A copy moves one range for each pair of GPUs. The range h
 the receiver reads, and the bytes in between, which are "difficult to eliminate due to the
 coarse-grained nature of this paradigm". In Jacobi, EQWP, diffusion and HIT, these ranges are fixed.
 With GPS, each page inside the same ranges goes to the GPUs that receive the range. One point speaks
-against `SUBSCRIBE`: section V calls the communication of ALS and X-ray CT "all-to-all" and that of
-SSSP "many-to-many".
+against `SUBSCRIBE`: section V calls the communication of ALS and X-ray CT "all-to-all", and the
+communication of SSSP "many-to-many".
 
 `quick` has about a tenth of the sizes. Launches, flags and starts of copies do not become shorter
 with fewer rows, so they weigh more in `quick`.

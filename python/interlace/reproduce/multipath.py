@@ -162,7 +162,8 @@ def _mpi(
 ) -> dict[tuple[int, int], Sent]:
     """Return the bandwidth of the OSU tests by window and size.
 
-    The bandwidth is that of one direction, or of both directions together.
+    If `both` is set, messages go in both directions, and the bandwidth is the sum of both
+    directions.
     """
     paths, executor = sender
     sizes = _sizes(quick)
@@ -229,7 +230,7 @@ def _exchange(
 
 
 def _exchange_planned(name: str, quick: bool) -> dict[int, float]:
-    """Return the seconds of the same exchange if its four messages are planned together."""
+    """Return the seconds of Jacobi's exchange by size. Its four messages are planned together."""
     on = Simulated(load_machine(name))
     allowed = ",".join(["direct", *(f"gpu{gpu}" for gpu in range(RING))])
     by_size = {}

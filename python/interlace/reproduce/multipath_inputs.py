@@ -8,7 +8,7 @@ fixed rule makes the bytes of messages.
   the same, with at most 1 GiB in flight. A run has at least four messages. The first quarter of a
   run fills the links and is not counted.
 - MPI bandwidth, one direction and both: "1MB to 64MB", windows of 1, 4 and 16. A run sends two
-  windows. The bandwidth is that of the second window, with its handshake and acknowledgement.
+  windows. Only the second window counts, with its handshake and acknowledgement.
 - Chunks: "this tuning stage exhaustively searches for optimal communication configurations [...]
   separately for CUDA Graph-enabled and non-CUDA Graph modes" (section 4.4). Each combination of
   machine, size, paths and executor uses the number of CHUNKS that gives the most put bandwidth.
@@ -53,7 +53,8 @@ class Sizes(NamedTuple):
     windows: tuple[int, ...]
     chunks: tuple[int, ...]
     jacobi: tuple[int, ...]  # the bytes of a message, which is a row of one GPU
-    # the size of the smaller kernel grid divided by the L2's; the larger grid is twice as large
+    # the size of the smaller kernel grid divided by the size of the L2; the larger grid is twice as
+    # large
     kernel_scale: int
     ring_columns: int  # the columns of the ring that is simulated in full
     ring_iterations: int

@@ -503,7 +503,9 @@ def _fig_7(found: Found) -> list[FigureRow]:
 
 
 def _stores(found: Found) -> list[FigureRow]:
-    """Section V-B: the packets of inline stores divided by those of decoupled transfers (ALS)."""
+    """Section V-B: for ALS, the packets of inline stores divided by the packets of decoupled
+    transfers.
+    """
     if "als" not in found.four:
         return []
     results = found.four["als"][FOUR["volta"]]

@@ -1,8 +1,9 @@
-"""The workloads of `interlace bench simulator`: those of `reproduce finepack`, with small inputs.
+"""The workloads of `interlace bench simulator`, which are also in `interlace reproduce finepack`.
 
-The kernels are those of `reproduce finepack`, except for the kernel of ALS. Here ALS solves its
-equations, as it does in `study` by default; the kernel rarely accesses memory. The gradient steps
-of `reproduce finepack`, with a lane for each row, would be by far the fastest workload.
+The inputs are small. Each workload except ALS has its kernel of `reproduce finepack`. Here ALS
+solves its equations, as it does in `study` by default; this kernel rarely accesses memory. The
+gradient steps of `reproduce finepack`, with a lane for each row, would be by far the fastest
+workload.
 """
 
 from __future__ import annotations

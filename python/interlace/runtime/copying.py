@@ -442,7 +442,7 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     library = _library()
     end = source if to.gpu is None else to
     assert end.gpu is not None
-    # whether the current stream of the source's framework differs from that of the destination's
+    # whether the source's current stream differs from the destination's current stream
     across = False
     if number is None:
         gpu, number = end.gpu, current_stream(end)

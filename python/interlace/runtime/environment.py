@@ -46,7 +46,7 @@ def _absolute(name: str, value: str) -> None:
 
 
 # Variables that other files read. The compiled module knows the variables of copies, and preload.py
-# knows those of `interlace run`.
+# knows the variables of `interlace run`.
 OTHERS = {
     "INTERLACE_CUFFT": Variable(
         "study hit",

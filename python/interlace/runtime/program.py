@@ -21,7 +21,7 @@ from interlace.base.errors import UserError
 from interlace.base.printable import printable
 from interlace.runtime.preload import COUNTERS, Counted, make_counters, read_counters
 
-NOT_EXECUTABLE = 126  # this exit code and the next one are those of shells
+NOT_EXECUTABLE = 126  # shells also use this exit code and the next exit code
 NOT_FOUND = 127
 PASSED_ON = ("SIGHUP", "SIGTERM", "SIGUSR1", "SIGUSR2", "SIGCONT", "SIGWINCH")
 FROM_TERMINAL = ("SIGINT", "SIGQUIT")  # a terminal sends these signals to the program itself

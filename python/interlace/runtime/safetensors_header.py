@@ -50,7 +50,7 @@ BITS = {
 
 
 class Entry(NamedTuple):
-    """A tensor. Its bytes are those from `begin` up to, but not including, `end` of the data."""
+    """A tensor. Its bytes are in the data from `begin` up to, but not including, `end`."""
 
     name: str
     dtype: str  # a key of BITS

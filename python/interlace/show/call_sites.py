@@ -155,7 +155,7 @@ def lines_of_sites(counted: Counted, bytes_per_s: float | None) -> list[str]:
         )
     else:
         lines.append(
-            f"     lost: the host's time in calls, minus what a link of "
+            f"     lost: the host's time in calls, minus the time that a link of "
             f"{bytes_per_s / 1e9:.1f} GB/s needs"
         )
     return lines

@@ -49,8 +49,9 @@ GLOSSARY = (
     ("speedup", "The time on one GPU of the same node, divided by the row's time."),
     (
         "opportunity",
-        f"The speedup if transfers took no time ({BOUND}). It shows what communication costs at "
-        f"most. On real GPUs it is derived: {BASELINE} is run again without its copies.",
+        f"The speedup if transfers took no time ({BOUND}). The difference from a row's speedup is "
+        f"the cost of communication. On real GPUs, the opportunity is derived: {BASELINE} runs "
+        "again without its copies.",
     ),
     (
         "captured",

@@ -67,7 +67,7 @@ def _by_point(rows: Sequence[SweepRow]) -> list[SweepRow]:
 class _AxisValue(NamedTuple):
     """One value of a key, and the rows of all points that have this value.
 
-    The rows are those on the largest number of GPUs.
+    All of these rows are for the largest number of GPUs.
     """
 
     key: str

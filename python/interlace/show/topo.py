@@ -209,7 +209,7 @@ def _draw_measured(console: Console, measured: Sequence[dict[str, Any]]) -> None
     size = max((row["bytes"] for row in largest.values()), default=0)
     titles = {
         "gb_per_s": f"Measured: copy engine, {size / 1e6:g} MB from the row's "
-        "device to the column's, in GB/s of payload",
+        "device to the column's device, in GB/s of payload",
         "both_gb_per_s": "Measured: both directions at once; the sum of both, in GB/s of payload",
     }
     for field, title in titles.items():

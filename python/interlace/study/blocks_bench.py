@@ -50,8 +50,10 @@ class BlocksRow(msgspec.Struct):
     best_us: float
     host_ns: float  # the median of the host's time in the call, divided by the number of blocks
     gb_per_s: float  # the rate that follows from the median time
-    in_a_row_us: float | None  # the time per batch when eight batches run without a wait between
-    slower: float | None  # this method's time divided by that of the fastest other library, minus 1
+    # the time per batch when eight batches run without waits between them
+    in_a_row_us: float | None
+    # this method's time divided by the time of the fastest other library, minus 1
+    slower: float | None
     wrong: int  # the number of blocks with wrong bytes
 
 
@@ -92,8 +94,8 @@ class Machine:
             self.torch: Any = importlib.import_module("torch")
         except ImportError:
             raise UserError(
-                "bench blocks needs PyTorch, because it compares copies with those of PyTorch; "
-                "install torch"
+                "bench blocks needs PyTorch, because it also measures PyTorch's copies; install "
+                "torch"
             ) from None
         if not self.torch.cuda.is_available():
             raise UserError("bench blocks needs a GPU, and PyTorch finds none")

@@ -148,8 +148,8 @@ def nccl_lines(rows: Sequence[CopyRow], left_out: str | None) -> list[str]:
 def patterns_of(wanted: Sequence[str] | None, window: int, *, osu: bool) -> list[tuple[str, int]]:
     """Return the patterns, each with the number of messages per pair of memories.
 
-    This number is `window`. With `osu`, the patterns are those of the OSU benchmarks, and one of
-    them has only one message per pair.
+    This number is `window`. With `osu`, the result has the patterns of the OSU benchmarks. One of
+    these patterns has only one message per pair.
     """
     if osu:
         return list(dict.fromkeys((("p2p", 1), ("p2p", window), ("both-ways", window))))

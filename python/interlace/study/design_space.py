@@ -203,7 +203,7 @@ def _string(document: Mapping[str, Any], key: str, where: str) -> str:
 def _listed(
     document: Mapping[str, Any], key: str, where: str, kind: type, read: Any
 ) -> tuple[Any, ...]:
-    """Return a list of the file. The rules are those of the command-line option for this list."""
+    """Return a list of the file. The list must obey the rules of its command-line option."""
     if key not in document:
         return ()
     value = document[key]

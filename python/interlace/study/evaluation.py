@@ -27,8 +27,9 @@ class Plan:
     gpus: tuple[int, ...]  # the numbers of GPUs, without 1, in ascending order
     mechanisms: tuple[str, ...]
     tuning: Tuning
-    # Both map a number of GPUs to configurations. `profiled` has those of profiles, which replace
-    # the tuning. `besides` has one additional mechanism with its configuration.
+    # `profiled` and `besides` map a number of GPUs to configurations. `profiled` has the
+    # configurations of profiles, which replace the tuning. `besides` has one additional mechanism
+    # with its configuration.
     profiled: Mapping[int, Mapping[str, Config]] = field(default_factory=dict)
     besides: Mapping[int, tuple[str, Config]] = field(default_factory=dict)
 
@@ -50,7 +51,7 @@ class Plan:
         return found if mechanism != besides or config in found else [*found, config]
 
     def bulk_copies(self) -> list[Case]:
-        """Return the cases of bulk-copy on several GPUs. On real GPUs, they give the bound."""
+        """Return the cases of bulk-copy on several GPUs. They give the bound of real GPUs."""
         return [Case(gpus, BASELINE) for gpus in self.gpus if BASELINE in self.names(gpus)]
 
     def may_do_without(self, case: Case) -> bool:
@@ -365,7 +366,7 @@ def run_study(
         else:
             raise outcome
         tick()
-    for case in cases:  # the order of the rows is that of the cases, although runs end in any order
+    for case in cases:  # rows have the order of the cases, although runs end in any order
         if case in found:
             checked[case] = found[case]
     best, others = _choose(plan, checked)

@@ -301,7 +301,7 @@ def _status(key: str) -> int:
 def main() -> None:
     """Answer the requests on standard input."""
     results = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # standard output is for answers, so what a loader prints goes to standard error
+    os.dup2(2, 1)  # standard output is for answers, so a loader's output goes to standard error
 
     def tell(result: dict[str, Any]) -> None:
         results.write(json.dumps(result) + "\n")

@@ -50,7 +50,7 @@ Workloads = Mapping[str, Callable[[], Workload]]
 class SpeedRow(msgspec.Struct):
     """The figures of a workload.
 
-    The figures are those of the fastest run. With one thread, the fastest run is the run with the
+    The figures come from the fastest run. With one thread, the fastest run is the run with the
     fewest CPU seconds.
     """
 
@@ -69,7 +69,7 @@ class SpeedRow(msgspec.Struct):
 class StoresAlone(msgspec.Struct):
     """The figures of the microbenchmark, which only stores to other GPUs.
 
-    The figures are those of the run with the fewest CPU seconds.
+    The figures come from the run with the fewest CPU seconds.
     """
 
     gpus: int

@@ -69,8 +69,8 @@ def _named_profile(file: Path, counts: Sequence[int]) -> tuple[Path, Profile]:
     profile = profiles.load(file, "--profile")
     if profile.workload.gpus not in counts:
         raise UserError(
-            f"--profile {file} is for {profile.workload.gpus} GPUs, which this study does not "
-            "have; give --gpus"
+            f"--profile {file} is for {profile.workload.gpus} GPUs, but this study does not run "
+            f"on {profile.workload.gpus} GPUs; give --gpus"
         )
     return file, profile
 

@@ -1,6 +1,6 @@
 """Compares simulated and measured times of workloads on one GPU.
 
-Both times are those of a warm iteration. The measured time is the difference of two runs with
+Both times are times of a warm iteration. The measured time is the difference of two runs with
 different numbers of iterations, divided by the difference of these numbers, so it does not include
 the launch of a graph. Both runs follow warm-ups. A simulated run simulates four iterations, and its
 later iterations repeat the last two of these. The simulated time is the mean of the last two. Both

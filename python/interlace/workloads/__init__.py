@@ -104,11 +104,10 @@ def inputs_of(workload: str, given: Mapping[str, Any]) -> Inputs:
     chosen = WORKLOADS[workload]
     taken = options_of_all()
     for name in given:
-        takers = taken[name].by
+        takers = list(taken[name].by)
         if workload not in takers:
-            raise UserError(
-                f"{option_of(name)} is for {' and '.join(takers)}; leave it out with {workload}"
-            )
+            users = " and ".join(filter(None, (", ".join(takers[:-1]), takers[-1])))
+            raise UserError(f"{option_of(name)} is for {users}; leave it out with {workload}")
     inputs = chosen.takes(**given)
     chosen.check(inputs)
     return inputs

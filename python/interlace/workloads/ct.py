@@ -430,9 +430,10 @@ def _chords(
 class System:
     """The matrix of a tomograph, made by Siddon's method, one angle at a time.
 
-    The method is that of R. L. Siddon, "Fast calculation of the exact radiological path for a
-    three-dimensional CT array", Medical Physics 12 (1985) 252-255, in two dimensions. The lines of
-    the grid cut a ray into pieces. The middle of a piece shows which pixel contains the piece.
+    The method comes from R. L. Siddon, "Fast calculation of the exact radiological path for a
+    three-dimensional CT array", Medical Physics 12 (1985) 252-255. Here it has two dimensions. The
+    lines of the grid cut a ray into pieces. The middle of a piece shows which pixel contains the
+    piece.
     """
 
     def __init__(self, size: int, angles: int, detectors: int) -> None:

@@ -198,7 +198,8 @@ class JacobiReference(NamedTuple):
 
 
 def load_banded(path: str | os.PathLike[str], seed: int = 1) -> BandedSystem:
-    """Read the matrix of a system. The right-hand side is that of `generate` with the same seed.
+    """Read the matrix of a system. The right-hand side has the values that `generate` gives for
+    this seed.
 
     `.mtx`, `.mtx.gz`: Matrix Market, in coordinate format, square. The field is real or integer.
     The symmetry is general or symmetric. Entries at the same place are added.
@@ -246,7 +247,7 @@ def generate(rows: int, half_bandwidth: int, seed: int = 1) -> BandedSystem:
         diagonals[half_bandwidth] = np.where(sums == 0, 1.0, sums)
         right = 0.5 + _uniform(random, rows)
     except MemoryError:
-        raise UserError(f"{what} does not fit into memory; take a smaller one.") from None
+        raise UserError(f"{what} does not fit into memory; take a smaller system.") from None
     return BandedSystem(f"banded-{rows}-k{half_bandwidth}", diagonals, right)
 
 

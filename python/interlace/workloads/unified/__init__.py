@@ -4,12 +4,12 @@ The references use float64 or whole numbers.
 
 DualOpt (PACT 2022) gives no sizes. Each program here has two sizes: the parameters of MGPUSim, and
 four times these parameters. We chose the sizes before we compared any figure with the paper, and
-the sizes do not change. The sizes of fir, mt, mm, atax and spmv are those of published runs of
-MGPUSim. For all other programs, MGPUSim has only defaults for a quick look, such as 16 nodes or 64
-rows. For each of these programs, we chose a size with some hundred thousand accesses, as in the
-five named programs. All other parameters are those of MGPUSim: edges of a vertex, density,
-iterations, features, clusters, the mask. "Four times" applies to each extent. An extent is a number
-of rows and columns, samples, keys, bytes, points or vertices. The data come from a seed.
+the sizes do not change. fir, mt, mm, atax and spmv have the sizes of published runs of MGPUSim. For
+all other programs, MGPUSim has only defaults for a quick look, such as 16 nodes or 64 rows. For
+each of these programs, we chose a size with some hundred thousand accesses, as in the five named
+programs. All other parameters have MGPUSim's values: edges of a vertex, density, iterations,
+features, clusters, the mask. "Four times" applies to each extent. An extent is a number of rows and
+columns, samples, keys, bytes, points or vertices. The data come from a seed.
 
 A module of this package that has a NAME is a program. Its EXTENT is its smaller size. Its `make`
 generates the data for an extent.
