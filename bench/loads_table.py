@@ -65,7 +65,7 @@ def from_memory(results: dict[str, Any]) -> list[list[str]]:
 
 def by_cores(results: dict[str, Any]) -> list[list[str]]:
     """Return a table row for each number of cores. Each row compares the rate of Interlace's loads
-    with the highest rate that so many cores allow.
+    with the highest rate that this number of cores allows.
     """
     size, table = results["bytes"], []
     asked = sorted({row["cores"] for row in results["rows"]})

@@ -372,7 +372,7 @@ def py_mechanisms(table: Table) -> str:
     """Return the text of python/interlace/model/mechanism_table.py."""
     rows = table["mechanism"]
     lines = [
-        '"""The mechanisms: their names, and a row for each.',
+        '"""The mechanisms: their names, and a row for each mechanism.',
         "",
         _made_of(MECHANISMS, ""),
         '"""',

@@ -636,8 +636,9 @@ class ct {
     const std::uint32_t least = least_detectors(scan.size);
     if (scan.detectors < least || scan.detectors > 4 * most || (scan.detectors - least) % 2 != 0) {
       throw usage_error(given("detectors", scan.detectors) + "an image of " +
-                        std::to_string(scan.size) + " pixels on each side needs " +
-                        std::to_string(least) + ", or more than that by an even number");
+                        std::to_string(scan.size) + " pixels on each side needs an " +
+                        (least % 2 == 0 ? "even" : "odd") + " number of detectors from " +
+                        std::to_string(least) + " to " + std::to_string(4 * most));
     }
     if (scan.subsets == 0 || scan.angles == 0 || scan.angles % scan.subsets != 0) {
       throw usage_error(given("angles", scan.angles) + "these angles cannot be cut into " +

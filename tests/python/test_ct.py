@@ -356,5 +356,5 @@ def test_the_core_refuses_what_is_no_scan() -> None:
         with pytest.raises(UserError, match=sentence):
             core.run_ct("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *given)
     odd = [array[:, :-1].copy() for array in good[:2]]
-    with pytest.raises(UserError, match="needs 58, or more than that by an even number"):
+    with pytest.raises(UserError, match="needs an even number of detectors from 58 to 32768"):
         core.run_ct("host", None, BULK_COPY, cut, 1, 0.0, 1, MIB, 32, "", *odd, *good[2:])

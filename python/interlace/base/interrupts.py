@@ -58,6 +58,8 @@ def seen() -> bool:
 
 
 def check() -> None:
-    """Raise KeyboardInterrupt if Ctrl-C was pressed. Python may have dropped its own exception."""
+    """Raise KeyboardInterrupt if Ctrl-C was pressed. Python may have dropped the exception that it
+    raised.
+    """
     if _noted:
         raise KeyboardInterrupt

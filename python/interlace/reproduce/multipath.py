@@ -910,9 +910,9 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
             for phase in PHASES
         ]  # fmt: skip
     rows += [
-        row("graph-dominant-first", "Fig. 14", "longest phase in the first use",
+        row("graph-dominant-first", "Fig. 14", "longest phase of a graph in its first use",
             "instantiation", simulated=max(PHASES, key=lambda phase: most.first[phase])),
-        row("graph-dominant-later", "Fig. 14", "longest phase in later uses", "launch",
+        row("graph-dominant-later", "Fig. 14", "longest phase of a graph in later uses", "launch",
             simulated=max(PHASES, key=lambda phase: most.later[phase])),
     ]  # fmt: skip
     for size, one in graphs.items():

@@ -540,8 +540,8 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
             cost = elided / bound - 1
             costs[short].append(cost)
             text = (
-                f"{short}, {name} ({best.label}): overhead of tracking without transfers over the "
-                "bound"
+                f"{short}, {name} ({best.label}): overhead of tracking: time without transfers "
+                "divided by the bound's time, minus 1"
             )
             tracking.append(row(f"tracking-{short}-{name}", "Fig. 8", text, simulated=cost))
             copied = r.time(Case(4, SERIAL_COPY)) - bound
@@ -556,8 +556,8 @@ def _fig_8_and_9(found: Found) -> list[FigureRow]:
     here = [cost for _, cost in measured.values()]
     for name, (best, cost) in measured.items():
         text = (
-            f"this computer, {name} ({best.label}): overhead of tracking over {BASELINE}, both "
-            "without transfers"
+            f"this computer, {name} ({best.label}): overhead of tracking: time divided by "
+            f"{BASELINE}'s time, both without transfers, minus 1"
         )
         tracking.append(row(f"tracking-{name}", "Fig. 8", text, measured=cost))
     return [

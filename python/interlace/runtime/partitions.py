@@ -162,8 +162,8 @@ class PartitionedArray:
         Args:
             device: The device that makes the updates, a device of this process.
             elements: The numbers of the elements, an int64 tensor in the device's memory.
-            values: The values, a tensor of the array's dtype with as many entries.
-            stream: The stream, which is also the stream of `begin` and `exchange`.
+            values: The values: a tensor of the array's dtype, with one entry for each entry of
+            `elements`. stream: The stream, which is also the stream of `begin` and `exchange`.
 
         Raises:
             UserError: A tensor does not fit.

@@ -21,11 +21,11 @@ from interlace.study.copy_bench import Pairs
 from interlace.study.multiprocessor_rows import multiprocessor_rows
 from interlace.study.plan import Message, make
 
-GPUS = 4  # the rows with the most GPUs have this many
+GPUS = 4  # the rows with the most GPUs have this many GPUs
 PROBE_ROUNDS = 4096  # a kernel with this many rounds of computation shows how long a round takes
 OVERLAP_BYTES = 256 * MIB
 SMALL_CHUNKS_BYTES = 240 * MIB  # chunks of 1 MiB; a real node waits for at most 256 chunks
-STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all others
+STORED_TO_ALL = MIB  # the number of elements, 16 bytes each, that a GPU stores to all other GPUs
 LOADED = MIB  # the number of elements that a GPU loads from a peer
 COPIED_BYTES = 16 * MIB  # the number of bytes that a copy kernel moves
 AGENT_THREADS = 32 * 1024  # 32 blocks of 1024 threads

@@ -122,7 +122,9 @@ def _bits_for(most: int) -> int:
 
 
 def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[str, str, int, int]]:
-    """Return DualOpt's structures, each as (name, contents, number of structures, bits of one)."""
+    """Return DualOpt's structures, each as (name, contents, number of structures, bits of one
+    structure).
+    """
     units = gpu.compute_units
     pieces = gpu.l2.line_bytes // added.granularity_bytes
     piece_bits = 8 * added.granularity_bytes

@@ -152,7 +152,8 @@ class LocalityRow(msgspec.Struct, frozen=True):
     time_s: float
     cpu_s: float
     speedup: float | None  # the speedup over one GPU; None if one GPU was not run
-    over_direct: float | None  # the speedup over `direct` on as many GPUs; None if it was not run
+    # the speedup over `direct` on the same number of GPUs; None if `direct` was not run
+    over_direct: float | None
     loads: Loads
     link_bytes: float  # the bytes of all traffic between GPUs
     remote_share: float  # the fraction of the vector accesses that are remote

@@ -87,7 +87,7 @@ class Hit(Slabs):
         }
 
     def largest_part(self, gpus: int) -> int:
-        # In a transpose, each other GPU receives a different block.
+        # In a transpose, every other GPU receives a different block.
         planes = -(-self.start.side // gpus)
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
