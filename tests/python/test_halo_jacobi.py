@@ -54,7 +54,7 @@ def faked(core: Fake, asked: Asked, rows: int, columns: int) -> dict[str, Any]:
 STUDY = ["study", "halo-jacobi", "--machine", MACHINE]
 PHASES = (
     "The time for which an iteration computes, and the time that its copies add. The column 'gain' "
-    "compares this with bulk-copy:"
+    "is the speedup of the iteration over bulk-copy:"
 )
 TIMED = "Copies of bulk-copy and multi-path were timed between events in separate runs."
 MEASURED = ["study", "halo-jacobi", "--rows", 8, "--columns", 64, "--gpus", "2,4", "--repeats", 3]

@@ -70,8 +70,8 @@ class Sim(msgspec.Struct, frozen=True):
     peak_rss_mb: float
     stores: Stores | None = None  # None if the run counted no stores
     # The number of iterations that were simulated. The other iterations ran only for their results,
-    # and their time is taken from the last two simulated iterations. Unset if all iterations were
-    # simulated.
+    # and their time is taken from the last two simulated iterations. The field is unset if all
+    # iterations were simulated.
     timed_iterations: int | UnsetType = UNSET
     inside: Inside | UnsetType = UNSET
 

@@ -920,8 +920,8 @@ def _fig_14(found: Programs) -> list[FigureRow]:
     return [
         row("traffic", "Fig. 14", "bytes between GPUs: baseline divided by DualOpt, x", 4.4,
             simulated=_mean(found, _fewer())),
-        row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, baseline over "
-            "DualOpt, x", 4.4,
+        row("traffic-small", "Fig. 14", "MGPUSim's parameters: bytes between GPUs, baseline "
+            "divided by DualOpt, x", 4.4,
             simulated=_mean(found, _fewer(SMALL))),
         row("traffic-replies", "Fig. 14",
             "bytes that loads bring from other GPUs' memory: baseline divided by DualOpt, x",
@@ -962,8 +962,8 @@ def _fig_15(found: Programs) -> list[FigureRow]:
                 "the time of a load instruction lasts from its first line to its last line, and "
                 "includes local loads"
             )),
-        row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, baseline over "
-            "DualOpt, x", 2.4,
+        row("latency-small", "Fig. 15", "MGPUSim's parameters: mean time of a load, baseline "
+            "divided by DualOpt, x", 2.4,
             simulated=_mean(found, _sooner(SMALL))),
         row("latency-remote", "Fig. 15",
             "mean round trip of a remote request: baseline divided by DualOpt, x",
@@ -1141,7 +1141,7 @@ def _fig_19(found: Programs) -> list[FigureRow]:
                 "the page"
             )),
         *_of_each(found, "vs-griffin-placed", "Fig. 19",
-                  "speedup of DualOpt over Griffin, placed, x",
+                  "speedup of DualOpt over Griffin, with the pages of the baseline, x",
                   lambda f: f.over(PLACED, DUALOPT)),
         row("vs-griffin-without-sc", "Fig. 19",
             "all programs but sc: speedup of DualOpt over Griffin, x",

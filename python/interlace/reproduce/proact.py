@@ -610,7 +610,8 @@ _HALF_SENDING = (
 _CHILD_LAUNCHES = (
     "the paper explains this figure by the driver's work on the host for each launch from a "
     "kernel, but does not give its cost. Here a launch from a kernel has two delays: one until the "
-    "child starts, and one between two launches. It does not slow the launching kernel otherwise"
+    "child starts, and one between two launches. A launch does not slow the launching kernel "
+    "otherwise"
 )
 _COPYING_KERNELS = (
     "the paper says that its copying kernels interfere with the computation, but not how much. "

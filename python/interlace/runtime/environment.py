@@ -59,13 +59,13 @@ OTHERS = {
         "mechanism nccl",
         None,
         "the path of NCCL's libnccl.so.2; unset: the library that is already loaded, or else the "
-        "Python package's file, or else the file that the dynamic linker finds",
+        "file of the Python package, or else the file that the dynamic linker finds",
         partial(_library_file, "INTERLACE_NCCL"),
     ),
     "INTERLACE_NVSHMEM": Variable(
         "mechanism nvshmem",
         None,
-        "the path of NVSHMEM's libnvshmem_host.so.3; unset: the Python package's file",
+        "the path of NVSHMEM's libnvshmem_host.so.3; unset: the file of the Python package",
         partial(_library_file, "INTERLACE_NVSHMEM"),
     ),
     "INTERLACE_CUDA": Variable(

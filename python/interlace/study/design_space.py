@@ -218,7 +218,7 @@ def _listed(
 
 
 def _given(options: Any, file: Path) -> dict[str, Any]:
-    """Return the workload's options. The keys are the names of the fields of its inputs.
+    """Return the workload's options. The keys are the names of the fields of the workload's inputs.
 
     The file has other keys: the names of the options on the command line.
     """

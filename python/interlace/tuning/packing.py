@@ -26,7 +26,7 @@ LEAST_PACKETS = 32
 # values need a smaller factor.
 MOST_BYTES_OF_A_BYTE = 2
 LEAST_QUEUE, MOST_QUEUE = 4 << 10, 1 << 30
-QUEUE_STEPS = 2  # the search tries queues that are up to 2**2 times as large or as small
+QUEUE_STEPS = 2  # the search tries queues that are up to 2**2 times larger or smaller
 UNPACK_BLOCKS = tuple(1 << k for k in range(5, 11))  # 32 to 1024
 WARPS_OF_A_BLOCK = 8
 MOST_BINS = 30  # the most packets that a warp fills at a time
