@@ -122,7 +122,7 @@ struct mechanism_row {
   bool control = false;
   // blocks announce the elements of a region's chunks that they have written
   bool tracks_chunks = false;
-  // a stream waits for each chunk, so many small chunks would cost too much time
+  // a stream waits for each chunk; many small chunks would therefore cost too much time
   bool waits_for_each_chunk = false;
   // copies start only after the kernels of the epoch have ended, so the time of kernels and the
   // time of copies are known separately

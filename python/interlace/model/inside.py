@@ -43,8 +43,8 @@ class LinkUse(msgspec.Struct, frozen=True):
 class Activity(msgspec.Struct, frozen=True):
     """The activity of a GPU.
 
-    Each value is a fraction: of the run's time, of the GPU's issue slots or of the rate of its
-    memory.
+    `issue` is a fraction of the GPU's issue slots, and `memory` is a fraction of the rate of its
+    memory. All other values are fractions of the run's time.
     """
 
     kernel: float
@@ -68,7 +68,7 @@ class Inside(msgspec.Struct, frozen=True):
 
 
 def inside_of(observed: dict[str, Any]) -> Inside:
-    """Return the observations of a run that a compiled module made.
+    """Convert the observations that a compiled module made during a run.
 
     Fractions are rounded to a few significant digits.
     """

@@ -48,7 +48,7 @@ class Work(NamedTuple):
     special: int = 0
 
     def plus(self, other: Work) -> Work:
-        """Return the sum of this work and other work."""
+        """Return the sum of this work and `other`."""
         return Work(*(a + b for a, b in zip(self, other, strict=True)))
 
     def after(self, earlier: Work, more: int) -> Work:
@@ -102,7 +102,7 @@ class KernelLimit(msgspec.Struct, frozen=True):
     name: str
     launches: int
     cached_launches: int
-    loaded_bytes: int  # only of launches whose data does not fit in the L2
+    loaded_bytes: int  # the bytes of the launches whose data do not fit in the L2
     stored_bytes: int
     operations: dict[str, int]
     memory_s: float

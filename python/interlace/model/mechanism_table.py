@@ -71,7 +71,7 @@ class Mechanism(NamedTuple):
     control: bool = False
     # blocks announce the elements of a region's chunks that they have written
     tracks_chunks: bool = False
-    # a stream waits for each chunk, so many small chunks would cost too much time
+    # a stream waits for each chunk; many small chunks would therefore cost too much time
     waits_for_each_chunk: bool = False
     # copies start only after the kernels of the epoch have ended, so the time of kernels and the
     # time of copies are known separately

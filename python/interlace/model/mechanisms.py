@@ -146,7 +146,7 @@ class Config(NamedTuple):
     queue_bytes: int | None = None  # the size of the queue between two devices
     update_windows: int | None = None
     combining: int | None = None  # 2 if updates of one element combine in a packet, otherwise 1
-    unpack_blocks: int | None = None  # the most blocks of the owner's kernel
+    unpack_blocks: int | None = None  # the largest number of blocks of the owner's kernel
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Config:

@@ -45,7 +45,7 @@ class WireRow(msgspec.Struct, frozen=True):
 
 
 class Stores(msgspec.Struct, frozen=True):
-    """Counts of the stores of kernels to other devices, and of the packets with these stores."""
+    """Counts of kernels' stores to other devices, and counts of the packets with these stores."""
 
     stores: int  # stores to other devices; `inline` sends each of them as one packet
     bytes: int

@@ -77,7 +77,7 @@ class Counted(NamedTuple):
 
 
 def by_exchange(values: Sequence[float], iterations: int) -> list[float]:
-    """Return a sum over all iterations for each exchange of an iteration.
+    """Return, for each exchange of an iteration, the sum of its values over all iterations.
 
     If the iterations have different numbers of exchanges, return one sum over all exchanges.
     """

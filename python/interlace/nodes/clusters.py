@@ -112,7 +112,9 @@ def run_on_cluster(
 
 
 class _Silence:
-    """Reports each worker once, after it has sent its scheduler nothing for SILENT_S seconds."""
+    """Reports a worker once, after the worker has sent nothing to its scheduler for SILENT_S
+    seconds.
+    """
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
@@ -123,7 +125,7 @@ class _Silence:
         self._told: set[str] = set()
 
     def look(self, client: Any, now: float) -> None:
-        """Report workers that have sent nothing since a check at least SILENT_S seconds ago."""
+        """Report each worker from which no check has seen a message for SILENT_S seconds."""
         if now - self._looked < LOOK_S:
             return
         self._looked = now

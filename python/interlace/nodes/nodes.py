@@ -73,7 +73,8 @@ class Node:
     def default_mechanisms(
         self, defaults: tuple[str, ...] = DEFAULTS
     ) -> tuple[tuple[str, ...], dict[str, str]]:
-        """Return the default mechanisms that can run here, and why each other library cannot run.
+        """Return the default mechanisms that can run here, and the reasons why libraries cannot
+        run.
 
         `defaults` are the workload's default mechanisms. Libraries of other vendors are added only
         if the workload has the usual defaults.

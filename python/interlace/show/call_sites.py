@@ -43,7 +43,9 @@ def quantity(value: float, units: Sequence[tuple[float, str]]) -> str:
 
 
 def size_text(size: int) -> str:
-    """Return a number of bytes in KiB, MiB or GiB, because programs usually choose such sizes."""
+    """Return a number of bytes in KiB, MiB or GiB. Programs usually choose multiples of these
+    units.
+    """
     for unit, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:.3g} {name}"
@@ -97,7 +99,7 @@ def loss_of(site: Site, tally: SiteTally, bytes_per_s: float | None) -> Loss | N
 
 
 def _sizes(site: Site) -> str:
-    """Return the sizes of a call site's copies: the share of the copies at each power of two."""
+    """Return, as text, the shares of a call site's copies by size, in powers of two."""
     copies = sum(site.sizes.values())
     parts = [
         f"{size_text(size)} {100 * count / copies:.0f} %"

@@ -43,7 +43,7 @@ HEAT = [
 ]  # the first colour, for 0, is nearly white
 INSIDE_HEIGHT = 300
 MOST_NUMBERED = 8  # a heat map of more GPUs shows no numbers in its cells
-MAX_BARS = 1500  # a timeline shows at most this many events, and says how many it leaves out
+MAX_BARS = 1500  # a timeline shows at most this many events, and says how many events it leaves out
 
 GLOSSARY = (
     ("speedup", "The time on one GPU of the same node, divided by the row's time."),

@@ -33,7 +33,7 @@ def warnings(counted: Counted, program: str) -> list[str]:
 def lines_of(counted: Counted) -> list[str]:
     """Return the lines of the report.
 
-    The lines show the copies that were taken over, the other copies by reason, and the time saved.
+    The lines show the copies that were taken over, all other copies by reason, and the time saved.
     """
     rows: list[tuple[str, int, int]] = []
     tallies = counted.tallies()

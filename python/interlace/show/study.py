@@ -334,7 +334,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """Return notes on the packets that queues of remote stores sent, on the most GPUs."""
+    """Return notes on the packets of the queues of remote stores, for the largest number of GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:
@@ -373,7 +373,7 @@ def legend(mechanisms: Iterable[str]) -> list[str]:
 
 
 def print_study(study: Study) -> None:
-    """Print the table to standard output. On a terminal it has rules and colour."""
+    """Print the table to standard output. On a terminal, the table has rules and colours."""
     fastest = _fastest(study.rows)
     styles = [
         BEST if index in fastest else "dim" if row.derived else ""

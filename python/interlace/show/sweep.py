@@ -75,14 +75,14 @@ class _AxisValue(NamedTuple):
     rows: list[SweepRow]
 
     def mean_s(self, mechanism: str) -> float:
-        """Return the geometric mean of the mechanism's fastest times at the points."""
+        """Return the geometric mean, over the points, of the mechanism's fastest time."""
         own = [row for row in self.rows if row.mechanism == mechanism]
         points = itertools.groupby(own, key=lambda row: row.point)
         return statistics.geometric_mean(min(r.time_s for r in group) for _, group in points)
 
 
 def _by_axis(keys: Sequence[str], rows: Sequence[SweepRow]) -> list[_AxisValue]:
-    """Return each value of each key."""
+    """Return an _AxisValue for each value of each key."""
     most = max(row.gpus for row in rows)
     return [
         _AxisValue(

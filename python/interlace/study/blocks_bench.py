@@ -29,10 +29,8 @@ METHODS = (OWN, DRIVER, LOOP, TORCH)
 DIRECTIONS = ("to-gpu", "to-host")
 POOL = 1024 * MIB  # bytes of each array
 MOST_BATCH = 256 * MIB
-IN_A_ROW = 8  # batches without a wait between them, for the field `in_a_row_us`
-MOST_LOOP = (
-    4096  # plain copies are not measured with more blocks, because they take long and show no more
-)
+IN_A_ROW = 8  # the number of batches that run without waits between them, for `in_a_row_us`
+MOST_LOOP = 4096  # plain copies are not measured with more blocks, because such copies take long
 WORK_SHAPE = 4096  # rows and columns of the matrices that a kernel multiplies during a batch
 WORK_TIMES = 400
 
@@ -131,7 +129,7 @@ class Machine:
 
 
 class _Attributes(ctypes.Structure):
-    """CUmemcpyAttributes. With these values, the driver reads the sources in stream order."""
+    """The driver's struct CUmemcpyAttributes. These values make the driver read in stream order."""
 
     _fields_ = (("order", ctypes.c_int), ("hints", ctypes.c_int * 4), ("flags", ctypes.c_uint))
 
@@ -250,7 +248,8 @@ def measure(batch: Batch, repeats: int) -> list[BlocksRow]:
         # for a while after PyTorch's turn.
         for name in chance.permutation(list(methods)).tolist():
             method = methods[name]
-            method()  # unmeasured; removes the data of the previous method from the caches
+            # this call is not measured; it removes the previous method's data from the caches
+            method()
             times[name].append(_timed(on, method))
     total = batch.size * batch.count
     rows = []

@@ -1,8 +1,9 @@
 """The rows of a calibration. Each row has a measurement on GPUs and a simulation of the same work.
 
-Keys of a machine file may be fitted only to two kinds of rows: rows with one pair of memories and
-one stream, and rows that measure one property of a GPU. The rates of host memory in a machine file
-are measured rates. All other rows are predictions.
+Keys of a machine file may be fitted to two kinds of rows: rows with one pair of memories and one
+stream, and rows that measure one property of a GPU. One key was also fitted to a row with several
+pairs (group FITTED_TO_ALL). The rates of host memory in a machine file are measured rates. All
+other rows are predictions.
 """
 
 from __future__ import annotations

@@ -48,13 +48,13 @@ METHOD = (
 class Stores(NamedTuple):
     """The stores of a sender.
 
-    Groups of adjacent lanes store elements to adjacent places, and each group stores to another
-    place. Only the first `lanes` lanes of each group store. All places are moved by `shift`
-    elements.
+    The lanes of a group are adjacent, and store elements to adjacent places. The places of
+    different groups are apart. Only the first `lanes` lanes of each group store. All places are
+    moved by `shift` elements.
     """
 
     element: int  # the bytes of an element: 4 or 16
-    elements: int  # the elements of a sender, with those that no lane stores; a power of two
+    elements: int  # the elements of a sender, with the elements that no lane stores; a power of two
     together: int  # the lanes of a group, a power of two; 0: all lanes store to adjacent places
     lanes: int = 0  # 0: all lanes of a group
     shift: int = 0

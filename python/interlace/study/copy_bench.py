@@ -38,7 +38,9 @@ PATTERNS = (
 
 
 def messages(pattern: str, gpus: int) -> Pairs:
-    """Return the messages of a pattern as (source, destination). All are in flight at once."""
+    """Return the messages of a pattern as (source, destination). All messages are in flight at
+    once.
+    """
     every = range(gpus)
     if pattern == "all-h2d":
         return [(HOST, gpu) for gpu in every]

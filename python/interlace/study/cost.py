@@ -161,8 +161,8 @@ def _dualopt_parts(gpu: Gpu, added: DualOpt, destinations: int) -> list[tuple[st
 
 
 def _engines_past_dualopt(gpu: Gpu, added: DualOpt, pieces: int) -> list[tuple[str, str, int, int]]:
-    """Return the structures that only dualopt-adaptive needs, and those that dualopt-pages adds to
-    the TLBs.
+    """Return the structures that only dualopt-adaptive needs, and the structures that dualopt-pages
+    adds to the TLBs.
     """
     choice = 2  # two bits can hold one of three choices
     turn, agreeing = added.looking_compute_units - 1, added.agreeing_windows

@@ -285,7 +285,9 @@ def gpus(_: Host) -> Facts:
 
 
 def nccl(host: Host) -> Facts:
-    """Find the NCCL that the mechanism `nccl` loads, unless the program itself has loaded one."""
+    """Find the NCCL that the mechanism `nccl` loads, unless the program itself has loaded another
+    NCCL.
+    """
     from interlace.nodes.peers import package_files
 
     named = host.environment.get("INTERLACE_NCCL")

@@ -39,7 +39,7 @@ class Plan:
         return tuple(name for name in EVERY if name in {*self.mechanisms, *besides})
 
     def configs(self, gpus: int, mechanism: str, part_bytes: int) -> list[Config]:
-        """Return the configurations of a mechanism that the study runs."""
+        """Return the configurations with which the study runs a mechanism."""
         known = self.profiled.get(gpus, {}).get(mechanism)
         besides, config = self.besides.get(gpus, (None, Config()))
         if known is not None:
@@ -139,7 +139,7 @@ class Times:
         return None if bound is None or transfer is None else self.speedup(max(bound, transfer))
 
     def overlap(self, gpus: int, time_s: float) -> float | None:
-        """Return the fraction of bulk-copy's transfer time that a run of this time hides."""
+        """Return the fraction of bulk-copy's transfer time that a run of `time_s` seconds hides."""
         bulk, bound = self.bulk_s.get(gpus), self.bound_s.get(gpus)
         if bulk is None or bound is None or bulk <= bound:
             return None

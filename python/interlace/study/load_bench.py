@@ -58,7 +58,7 @@ class LoadRow(msgspec.Struct):
     """The measurements of a loader, with the file in one place.
 
     A time begins with the call and ends when all bytes have arrived. If the tensors are in host
-    memory, the process has also touched all pages at the end.
+    memory, the process touches all of their pages within this time.
     """
 
     method: str
@@ -420,7 +420,7 @@ def check_room(folder: Path, size: int, largest: int) -> None:
         for line in lines:
             if line.startswith("MemAvailable:"):
                 available = 1024 * int(line.split()[1])
-    # memory for the file, for the loaded tensors, and for the bytes that they are compared with
+    # memory for the file, for the loaded tensors, and for the bytes to compare the tensors with
     needed = 3 * size + 3 * largest
     if available < needed:
         raise UserError(

@@ -24,7 +24,7 @@ class Origin(msgspec.Struct, kw_only=True):
     # `command`, `version` and `commit` are None in files of the earlier format.
     command: str | None = None
     version: str | None = None
-    commit: str | None = None  # also None if git does not know it
+    commit: str | None = None  # also None if git does not know the commit
     machine: str
     driver: str
     cuda: str

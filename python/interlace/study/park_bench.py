@@ -1,10 +1,10 @@
 """Measures cycles of parked memory.
 
 The benchmark compares `interlace` with a replica of vLLM's sleep mode and with torch_memory_saver.
-The tensors are those of a transformer with 8 billion parameters (interlace.study.load_model), in as
-many copies as fit. Each method runs in a process of its own, because the first cycle of a process
-page-locks memory. The command of this process is
-`python -m interlace.study.park_bench METHOD BYTES REPEATS`.
+The tensors belong to a transformer with 8 billion parameters (interlace.study.load_model). As many
+copies of the transformer are made as fit. Each method runs in a process of its own, because the
+first cycle of a process page-locks memory. The command of this process is `python -m
+interlace.study.park_bench METHOD BYTES REPEATS`.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Location(ctypes.Structure):
 
 
 class _Properties(ctypes.Structure):
-    """CUmemAllocationProp."""
+    """The driver's struct CUmemAllocationProp."""
 
     _fields_ = (
         ("type", ctypes.c_int),
@@ -188,7 +188,7 @@ class _Properties(ctypes.Structure):
 
 
 class _Access(ctypes.Structure):
-    """CUmemAccessDesc."""
+    """The driver's struct CUmemAccessDesc."""
 
     _fields_ = (("location", _Location), ("flags", ctypes.c_int))
 

@@ -1,10 +1,10 @@
 """Measures the speed of the simulator on one core or on several cores.
 
-Each workload runs on four GPUs with plain peer stores, which is the mechanism with the most remote
-transactions. Each run has its own process, and no two runs overlap. CPU seconds are the sum over
-all threads of the simulation. They include the computation of the kernels' results, but not the
-time for reading or generating the data. The result is the fastest of several runs, because other
-work on the machine can only slow runs down.
+Each workload runs on four GPUs with plain peer stores (`inline`). This mechanism has the most
+remote transactions. Each run has its own process, and no two runs overlap. CPU seconds are the sum
+over all threads of the simulation. They include the computation of the kernels' results, but not
+the time for reading or generating the data. The result is the fastest of several runs, because
+other work on the machine can only slow runs down.
 
 Few accesses of these workloads are remote. A microbenchmark therefore measures remote transactions
 alone: on four GPUs, each lane stores 4 bytes to all other GPUs. The addresses of consecutive stores

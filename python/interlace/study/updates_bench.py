@@ -45,7 +45,7 @@ class UpdatesRow(msgspec.Struct):
     look_ahead: int  # the largest number of updates that wait at a time
     direct: int  # the number of updates that found no room in their bin
     memory_bytes_per_s: float  # the lower of the rates of the GPU's reads and writes
-    bytes_an_update: float | None  # the bytes that bins must move at least, per update
+    bytes_an_update: float | None  # the smallest number of bytes that bins can move per update
     limit_per_s: float | None  # the rate of updates that `bytes_an_update` allows
     of_limit: float | None
     group_per_s: float | None  # this field and the next fields are the rates of single stages

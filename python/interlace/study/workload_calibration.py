@@ -3,9 +3,10 @@
 Both times are times of a warm iteration. The measured time is the difference of two runs with
 different numbers of iterations, divided by the difference of these numbers, so it does not include
 the launch of a graph. Both runs follow warm-ups. A simulated run simulates four iterations, and its
-later iterations repeat the last two of these. The simulated time is the mean of the last two. Both
-nodes choose the size of blocks by the number of threads that the GPU holds. We chose the sizes of
-the data by the bytes that an iteration touches, before we compared any times.
+later iterations repeat the last two of these. The simulated time is the mean of the last two
+simulated iterations. Both nodes choose the size of blocks by the number of threads that the GPU
+holds. We chose the sizes of the data by the bytes that an iteration touches, before we compared any
+times.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from interlace.tuning import profiles
 FORMAT = 1  # the format version of block profiles
 DIRECTIONS = ("host-to-gpu", "gpu-to-host")
 WAYS = ("kernel", "driver-batch", "copies")
-SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # to 4 MiB
+SIZES = (512, 2048, *(4096 << 2 * step for step in range(6)))  # 512 bytes to 4 MiB
 MOST_BYTES = 128 * MIB  # the largest size of a batch
 MOST_BLOCKS = 1024
 SPREAD = 2  # the memory has room for this many times the blocks, so that the blocks are scattered

@@ -22,14 +22,14 @@ USUAL_PACKET = 512
 # With fewer packets in a queue, many of the packets are not full, because the last packet of a warp
 # usually is not full.
 LEAST_PACKETS = 32
-# An update of 4 bytes takes 8 bytes in a packet, because the element's place has 4 bytes. Larger
-# values need a smaller factor.
+# An update of 4 bytes takes 8 bytes in a packet, because the element's place has 4 bytes. For
+# larger values, this factor is smaller.
 MOST_BYTES_OF_A_BYTE = 2
 LEAST_QUEUE, MOST_QUEUE = 4 << 10, 1 << 30
 QUEUE_STEPS = 2  # the search tries queues that are up to 2**2 times larger or smaller
 UNPACK_BLOCKS = tuple(1 << k for k in range(5, 11))  # 32 to 1024
 WARPS_OF_A_BLOCK = 8
-MOST_BINS = 30  # the most packets that a warp fills at a time
+MOST_BINS = 30  # the largest number of packets that a warp fills at a time
 WINDOWS = (1, 2, 4)
 # The packets of a block with 8 warps take at most this many bytes of shared memory. Such a block
 # fits on every GPU.

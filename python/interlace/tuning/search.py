@@ -91,7 +91,7 @@ class Search(msgspec.Struct, frozen=True):
     def best(self, mechanism: str) -> Tried | None:
         """Return the fastest measured candidate of a mechanism.
 
-        If the mechanism has finalists, only these are compared.
+        If the mechanism has finalists, only the finalists are compared.
         """
         found = [it for it in self.candidates if it.mechanism == mechanism and it.samples]
         if mechanism == self.picked.mechanism:
