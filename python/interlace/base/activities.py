@@ -105,7 +105,7 @@ def _copied(entries: dict[int, Any]) -> list[Any]:
 def _described(describe: Callable[[], Activity]) -> Activity:
     try:
         return describe()
-    except Exception as error:  # the failure of one activity must not hide the others
+    except Exception as error:  # the failure of one activity must not hide the other activities
         return Activity("unknown", note=f"{type(error).__name__}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""`interlace bench blocks`: compares batches of blocks with the driver's and PyTorch's copies."""
+"""`interlace bench blocks`: compares batches of blocks with copies of the driver and of PyTorch."""
 
 from __future__ import annotations
 

@@ -143,9 +143,9 @@ def tune_command(
     The search eliminates candidates step by step, from a coarse grid to a fine one. The search
     never eliminates the mechanisms bulk-copy and split. The search picks the faster of these two
     unless another candidate is faster than both. For workloads that update partitioned arrays, the
-    search tries bulk-copy, inline and packed, with packed's sizes of packets and queues, numbers of
-    windows and blocks, and with and without combining. Every result is verified. `interlace tune
-    copy` tunes copies instead, and has its own options.
+    search tries bulk-copy, inline and packed. For packed, it tries sizes of packets and queues,
+    numbers of windows and blocks, and packets with and without combined updates. Every result is
+    verified. `interlace tune copy` tunes copies instead, and has its own options.
     """
     if explained is not None:
         if workload is not None:

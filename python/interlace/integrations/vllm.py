@@ -46,7 +46,7 @@ def _loader() -> type[Any]:
 
         def __init__(self, load_config: Any) -> None:
             own = copy.copy(load_config)
-            own.load_format = "safetensors"  # vLLM's loader then finds the same files
+            own.load_format = "safetensors"  # with this format, vLLM's loader finds the same files
             super().__init__(own)
 
         def _get_weights_iterator(self, source: Any) -> Iterator[tuple[str, Any]]:

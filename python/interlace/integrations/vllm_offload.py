@@ -31,7 +31,7 @@ class InterlaceSpec(CPUOffloadingSpec):  # type: ignore[misc]
     """vLLM's offloading to host memory, with the copies of Interlace."""
 
     def create_worker(self, kv_caches: Any) -> Any:
-        """Make vLLM's worker. vLLM's own copies move memory that is not page-locked."""
+        """Make vLLM's worker. vLLM's own copies still move memory that is not page-locked."""
         worker = super().create_worker(kv_caches)
         region = worker._mmap_region
         if region is None or region.is_pinned:

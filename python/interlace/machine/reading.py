@@ -33,7 +33,8 @@ def parse_machine(text: str, name: str, where: str, *, sources: bool = False) ->
 def load_machine(name_or_path: str | os.PathLike[str], *, sources: bool = False) -> Machine:
     """Read a machine. `name_or_path` is the name of a shipped machine or the path of a file.
 
-    With `sources`, also read the comments. Reading comments takes several times as long.
+    With `sources`, also read the comments. Reading with comments takes several times as long as
+    reading without comments.
     """
     return read_machine(name_or_path, sources=sources)[0]
 

@@ -64,8 +64,8 @@ def _targets(document: dict[str, Any], key: str, where: str) -> tuple[list[dict[
 def _together(problems: Sequence[Problem], values: Mapping[str, Any]) -> str:
     """Return a hint that names the keys that must change together with a key in `values`.
 
-    The text is empty if the first problem concerns only keys in `values`, or none of them. If other
-    problems concern the same key of `values`, the hint also names the keys of these problems.
+    The text is empty if the first problem concerns only keys in `values`, or no key in `values`. If
+    other problems concern the same key of `values`, the hint also names the keys of these problems.
     """
     given = {_in_list(key): key for key in values}
     cause = next((key for key in problems[0].keys if key in given), None)

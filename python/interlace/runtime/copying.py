@@ -344,7 +344,7 @@ _kept_lock = threading.Lock()
 
 def _keep(event: _Event, array: Any) -> None:
     with _kept_lock:
-        _kept.append((event, array))  # first of all, because the next steps can fail
+        _kept.append((event, array))  # this step comes first, because the next steps can fail
         _kept[:] = [one for one in _kept if not one[0].done()]
 
 
@@ -352,7 +352,7 @@ def keep_until_done(arrays: list[Any], stream: int, gpu: int) -> None:
     """Keep arrays in host memory alive until all work that is now in the stream is complete.
 
     If the stream is being captured, no array is kept alive: the caller must keep the arrays alive
-    as long as the graph.
+    as long as the graph exists.
     """
     library = _library()
     if not arrays or _is_capturing(library, stream, gpu):
@@ -389,10 +389,10 @@ def copy(dst: Any, src: Any, stream: Any = None) -> None:
     the copy.
 
     A stream that is being captured receives the copy as nodes of its graph. The caller must keep
-    both arrays alive as long as the graph. If there are two current streams, only the captured
-    stream orders the copy. Without a capture, Interlace keeps host memory alive until a later call
-    finds that the copy has ended. For GPU memory, the framework's rules about the use in other
-    streams apply (Tensor.record_stream).
+    both arrays alive as long as the graph exists. If there are two current streams, only the
+    captured stream orders the copy. Without a capture, Interlace keeps host memory alive until a
+    later call finds that the copy has ended. For GPU memory, the framework's rules about the use in
+    other streams apply (Tensor.record_stream).
 
     Args:
         dst: The destination: a contiguous, writable array of PyTorch, CuPy or NumPy, or any object

@@ -201,7 +201,7 @@ def unknown_names(known: Mapping[str, Variable], environment: Mapping[str, str])
 
 def compiler_words(*, flags: bool, libraries: bool, kernels: bool, gpus: bool) -> str:
     """Return compiler flags: `flags` for the headers, `libraries` for libinterlace.so, `kernels`
-    for programs with kernels, and `gpus` for such programs that nvcc compiles.
+    for programs with kernels, and `gpus` for programs with kernels that nvcc compiles.
     """
     words = []
     if flags:

@@ -334,7 +334,7 @@ def _limit(row: StudyRow) -> list[str]:
 
 
 def _packing(rows: Sequence[StudyRow]) -> list[str]:
-    """Return notes on the packets of the queues of remote stores, for the largest number of GPUs."""
+    """Return notes on the packets that carry remote stores, for the largest number of GPUs."""
     most = max(row.gpus for row in rows)
     lines = []
     for row in rows:

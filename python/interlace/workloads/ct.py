@@ -221,7 +221,8 @@ MOST_RAYS = 2**31 - 1
 # which attenuates like water.
 SIDE_CM = 24.0
 
-_BAND = 64  # the rows of pixels, or the rays, that are computed together; their data fit in a cache
+# the number of rows of pixels, or of rays, to compute together; their data fit in a cache
+_BAND = 64
 _ENTRY_BYTES = 12  # the bytes of an entry of the system's matrix
 
 
@@ -431,9 +432,9 @@ class System:
     """The matrix of a tomograph, made by Siddon's method, one angle at a time.
 
     The method comes from R. L. Siddon, "Fast calculation of the exact radiological path for a
-    three-dimensional CT array", Medical Physics 12 (1985) 252-255. Here it has two dimensions. The
-    lines of the grid cut a ray into pieces. The middle of a piece shows which pixel contains the
-    piece.
+    three-dimensional CT array", Medical Physics 12 (1985) 252-255. Here the method has two
+    dimensions. The lines of the grid cut a ray into pieces. The middle of a piece shows which pixel
+    contains the piece.
     """
 
     def __init__(self, size: int, angles: int, detectors: int) -> None:

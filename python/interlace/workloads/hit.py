@@ -87,7 +87,7 @@ class Hit(Slabs):
         }
 
     def largest_part(self, gpus: int) -> int:
-        # In a transpose, every other GPU receives a different block.
+        # In a transpose, a GPU sends a different block to each of the other GPUs.
         planes = -(-self.start.side // gpus)
         return COMPLEX_BYTES * FIELDS * planes * planes * (self.start.side // 2 + 1)
 
