@@ -85,6 +85,8 @@ def table(found: dict[str, Any]) -> list[str]:
             if numbers(one["before"], one["after"])
         ]
         for line in ROWS[paper]:
+            if line.key not in rows and found["papers"][paper]["quick"]:
+                continue  # the file is older than the figure
             one = rows[line.key]
             shown = [
                 "" if value is None else format(value, line.form).replace("%", " %")

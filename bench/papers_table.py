@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the table in docs/explanation/papers.md that compares published and simulated figures.
+"""Prints the tables in docs/explanation/papers.md that compare published and simulated figures.
 
-    bench/papers_table.py [FOLDER]
+    bench/papers_table.py [figures|described] [FOLDER]
 
-FOLDER contains a file reproduce-PAPER.json for each paper, as `interlace reproduce PAPER --json
-FILE` writes it. Without FOLDER, the script reads bench/results.
+The table `figures` is the default. The table `described` compares the kernels of FinePack's
+programs with the paper's description. FOLDER contains a file reproduce-PAPER.json for each paper,
+as `interlace reproduce PAPER --json FILE` writes it. Without FOLDER, the script reads
+bench/results.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Line(NamedTuple):
 
 LANES = "EQWP, HIT and CT store lane by lane"
 BOTH = f"{LANES}, and ALS and SSSP send to all GPUs"
+DESCRIBED = "the programs are as the paper describes them"
 WHOLE = "PageRank, SSSP and ALS store whole lines"
 STORES_TIME = "time of peer-to-peer stores, divided by FinePack's time"
 STORES_DMA = "time of peer-to-peer stores, divided by bulk DMA's time"
@@ -80,6 +83,20 @@ ROWS = {
             ".0f",
             None,
         ),
+        Line(
+            f"part of the stores with less than 32 B, if {DESCRIBED}",
+            "stores-under-32B-as-described",
+            ".0%",
+            ".0%",
+        ),
+        Line(f"{SPEEDUP}, if {DESCRIBED}", "vs-one-gpu-as-described", published=None),
+        Line(f"{STORES_TIME}, if {DESCRIBED}", "vs-inline-as-described", published=None),
+        Line(
+            f"time of bulk DMA, divided by FinePack's time, if {DESCRIBED}",
+            "vs-bulk-copy-as-described",
+            published=None,
+        ),
+        Line(f"{AVERAGE}, if {DESCRIBED}", "stores-per-packet-as-described", ".0f", None),
         Line("time of GPS, divided by FinePack's time", "vs-gps", published=".2f"),
         Line(f"16 GPUs: {STORES_TIME}", "16-vs-inline"),
         Line(f"16 GPUs: {STORES_TIME}, if {LANES}", "16-vs-inline-lane-by-lane", published=None),
@@ -144,12 +161,54 @@ def table(folder: Path) -> list[str]:
     return lines
 
 
+NAMES = {
+    "jacobi": "Jacobi",
+    "pagerank": "PageRank",
+    "sssp": "SSSP",
+    "als": "ALS",
+    "ct": "CT",
+    "eqwp": "EQWP",
+    "diffusion": "diffusion",
+    "hit": "HIT",
+}
+
+
+def described(folder: Path) -> list[str]:
+    """Return the lines of the table of FinePack's programs and the paper's description."""
+    text = (folder / "reproduce-finepack.json").read_text(encoding="utf-8")
+    found = {row["key"]: row for row in json.loads(text)["rows"]}
+    lines = [
+        "| program | receivers: published | receivers: ours | kernel | stores with less than 32 B: "
+        "published | ours | peer-to-peer stores over one GPU: published | ours | used |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for program, name in NAMES.items():
+        to = found[f"described-receivers-{program}"]
+        used = found[f"described-kernel-{program}"]["simulated"]
+        start = f"described-stores-{program}-"
+        for kernel in (key.removeprefix(start) for key in found if key.startswith(start)):
+            small = found[f"described-under-32B-{program}-{kernel}"]
+            speed = found[start + kernel]
+            cells = [
+                name, to["published"], to["simulated"], kernel.replace("-", " "),
+                "" if small["published"] is None else str(small["published"]),
+                f"{small['simulated']:.0%}".replace("%", " %"), speed["published"],
+                f"{speed['simulated']:.2f}", "yes" if kernel == used else "",
+            ]  # fmt: skip
+            lines.append("| " + " | ".join(cells).replace("|  |", "| |") + " |")
+    return [line.replace("|  |", "| |") for line in lines]
+
+
+TABLES = {"figures": table, "described": described}
+
 if __name__ == "__main__":
-    results = Path(sys.argv[1]) if sys.argv[1:] else Path(__file__).parent / "results"
+    words = sys.argv[1:]
+    make = TABLES[words.pop(0)] if words and words[0] in TABLES else table
+    results = Path(words[0]) if words else Path(__file__).parent / "results"
     files = [results / f"reproduce-{paper}.json" for paper in PAPERS]
     if missing := [file for file in files if not file.is_file()]:
         print(
             f"{missing[0]} is missing; run interlace reproduce PAPER --json FILE", file=sys.stderr
         )
         sys.exit(2)
-    print("\n".join(table(results)))
+    print("\n".join(make(results)))

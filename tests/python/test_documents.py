@@ -181,6 +181,8 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
     ("script", "page", "rows"),
     [
         ("papers_table.py", "explanation/papers.md", 15),
+        ("papers_table.py described", "explanation/papers.md", 15),
+        ("proact_sizes_table.py", "explanation/papers.md", 7),
         ("papers_moved.py quick", "explanation/papers.md", 40),
         ("papers_moved.py full", "explanation/papers.md", 10),
         ("studies_table.py", "explanation/benchmarks.md", 15),
