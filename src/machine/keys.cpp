@@ -546,11 +546,11 @@ constexpr std::array key_list{
                    "for a single aligned piece of at most 16 bytes, which takes flits. If the key "
                    "is left out, all packets with byte enables take flits."),
              need::nvlink_only),
-    optional(
-        whole("protocol", "write_answer_bytes", {1, 256, false}, OF_PROTOCOL(write_answer_bytes),
-              "The bytes that a receiver sends back for each packet of stores. If the key is left "
-              "out, the receiver sends nothing back."),
-        need::nvlink_only),
+    optional(number("protocol", "store_packets_MHz", positive, OF_PROTOCOL(store_packets_per_s),
+                    "The largest rate of packets of stores in a direction of a link. The receiver "
+                    "answers each of these packets, and the answers count as packets of the other "
+                    "direction. If the key is left out, this rate has no limit."),
+             need::nvlink_only),
 
     key{"switch",
         "name",

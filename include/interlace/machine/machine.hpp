@@ -310,7 +310,9 @@ struct protocol {
   std::uint32_t word_write_bytes = 0;
   // NVLink: a packet with byte enables carries whole sectors of this size. 0 means whole flits.
   std::uint32_t partial_write_sector_bytes = 0;
-  std::uint32_t write_answer_bytes = 0;  // NVLink: bytes that return for each packet of stores
+  // NVLink: the largest rate of packets of stores and of answers to them, in a direction of a link.
+  // 0 means no limit.
+  double store_packets_per_s = 0;
 };
 
 // A full-duplex connection. `bytes_per_s` is the rate of one direction over all lanes, after line

@@ -482,9 +482,10 @@ class Protocol(Table, frozen=True, kw_only=True):
     # aligned piece of at most 16 bytes, which takes flits. If the key is left out, all packets with
     # byte enables take flits.
     partial_write_sector_bytes: int | UnsetType = UNSET
-    # The bytes that a receiver sends back for each packet of stores. If the key is left out, the
-    # receiver sends nothing back.
-    write_answer_bytes: int | UnsetType = UNSET
+    # The largest rate of packets of stores in a direction of a link. The receiver answers each of
+    # these packets, and the answers count as packets of the other direction. If the key is left
+    # out, this rate has no limit.
+    store_packets_MHz: float | UnsetType = UNSET
 
 
 class Link(Table, frozen=True, kw_only=True):
@@ -705,7 +706,8 @@ KEYS = (
     Key("protocol", "flit_bytes", "whole", 1, 2, 256, need="pcie_only"),
     Key("protocol", "word_write_bytes", "whole", 1, 16, 256, need="nvlink_only"),
     Key("protocol", "partial_write_sector_bytes", "whole", 1, 16, 128, need="nvlink_only"),
-    Key("protocol", "write_answer_bytes", "whole", 1, 1, 256, need="nvlink_only"),
+    Key("protocol", "store_packets_MHz", "number", 1000000, 0, 1000000000, need="nvlink_only",
+        above_least=True),
     Key("switch", "name", "name", 1, 1, 40),
     Key("switch", "latency_ns", "number", 1000, 0, 1000000000),
     Key("link", "ends", "ends", 1, 2, 2, stored=False),

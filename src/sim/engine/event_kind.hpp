@@ -51,7 +51,7 @@ enum class event_kind : std::uint8_t {
   step_enqueued,
   step_ready,
 
-  // Answers to stores: `b` bytes request link direction `a`.
+  // `b` answers to packets of stores take link direction `a`.
   link_answered,
 };
 

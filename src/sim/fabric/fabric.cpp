@@ -25,6 +25,10 @@ fabric::fabric(const machine::machine& described, std::vector<event_queue*> queu
     d.latency = l.latency_ps;
     d.queue_bytes = l.queue_bytes;
     d.queue_time = (l.queue_bytes * d.per_byte_q16) >> 16U;
+    if (l.protocol.store_packets_per_s > 0) {
+      d.per_packet_q16 =
+          static_cast<picoseconds>(std::llround(65536.0 * 1e12 / l.protocol.store_packets_per_s));
+    }
     d.owner = l.a.kind == machine::endpoint_kind::gpu   ? l.a.index
               : l.b.kind == machine::endpoint_kind::gpu ? l.b.index
                                                         : host();
@@ -171,7 +175,9 @@ void fabric::hop(std::uint32_t at, std::uint32_t id) {
   direction& d = directions_[s.direction];
   const picoseconds now = queues_[at]->now();
   const picoseconds busy = duration(d, m.wire);
-  const picoseconds start = d.server.reserve(now, busy);
+  const bool limited = d.per_packet_q16 != 0 && stores(m);
+  const picoseconds ready = limited ? reserve_packets(d, now, m.packets) : now;
+  const picoseconds start = d.server.reserve(ready, busy);
   ledger_.carried(s.direction, m.wire, start, busy);
   if (m.hop == 0) {
     // The table keeps the message until the event `message_departed`.
@@ -198,7 +204,10 @@ void fabric::handle(const event& e) {
     directions_[e.a].server.hold_until(e.b);
     return;
   }
-  if (e.kind == event_kind::link_answered) return carry_answer(e.device, e.a, e.b);
+  if (e.kind == event_kind::link_answered) {
+    reserve_packets(directions_[e.a], queues_[e.device]->now(), e.b);
+    return;
+  }
   if (e.kind == event_kind::message_at_link) return hop(e.device, e.a);
   table& t = tables_[e.device];
   // The message is copied, because the receiver may send a message, and a new message can
@@ -215,28 +224,25 @@ void fabric::handle(const event& e) {
   t.messages[e.a].hop = gone;
   t.free.push_back(e.a);
   ledger_.delivered(m, queues_[e.device]->now());
-  if (is_write(m.kind) || m.stored) answer(m);
+  if (stores(m)) answer(m);
   receiver_.delivered(m);
 }
 
-// An answer takes time on each link of the way back, but nothing waits for the answer.
+// An answer counts as a packet on each link of the way back. It takes no bytes, because the bytes
+// of answers give way to other traffic. Nothing waits for an answer.
 void fabric::answer(const message& m) {
-  const std::size_t back = m.to * count_ + m.from;
-  const std::uint32_t bytes = protocols_[back].write_answer_bytes * m.packets;
-  const auto& steps = routes_[back];
-  if (bytes == 0 || steps.empty()) return;
-  carry_answer(m.to, steps.front().direction, bytes);
+  const auto& steps = routes_[m.to * count_ + m.from];
   picoseconds time = queues_[m.to]->now();
-  for (std::size_t k = 1; k < steps.size(); ++k) {
-    time += directions_[steps[k - 1].direction].latency + steps[k - 1].pass_through;
-    const std::uint32_t owner = directions_[steps[k].direction].owner;
-    post(m.to, owner, time, event_kind::link_answered, owner, steps[k].direction, bytes);
+  for (std::size_t k = 0; k < steps.size(); ++k) {
+    direction& d = directions_[steps[k].direction];
+    if (k == 0) {
+      if (d.per_packet_q16 == 0) return;
+      reserve_packets(d, time, m.packets);
+    } else {
+      post(m.to, d.owner, time, event_kind::link_answered, d.owner, steps[k].direction, m.packets);
+    }
+    time += d.latency + steps[k].pass_through;
   }
-}
-
-void fabric::carry_answer(std::uint32_t at, std::uint32_t way, std::uint64_t bytes) {
-  direction& d = directions_[way];
-  d.server.reserve(queues_[at]->now(), duration(d, static_cast<std::uint32_t>(bytes)));
 }
 
 void fabric::check_delivered() const {

@@ -105,6 +105,10 @@ class fabric {
     picoseconds latency = 0;
     std::uint64_t queue_bytes = 0;  // size of the sender's buffer for this link
     picoseconds queue_time = 0;     // the time in which the link moves queue_bytes
+    // Packets of stores, and answers to them, also reserve this server, for the least time between
+    // two packets. 0 means no limit.
+    resource packets;
+    picoseconds per_packet_q16 = 0;  // picoseconds for a packet, times 65536
   };
   struct step {
     std::uint32_t direction = 0;
@@ -134,11 +138,13 @@ class fabric {
   }
 
   void hop(std::uint32_t at, std::uint32_t id);
-  // Makes the receiver answer the packets of stores, if the protocol says so.
+  static bool stores(const message& m) { return is_write(m.kind) || m.stored; }
+  // Makes the receiver answer the packets of stores, if the rate of packets has a limit.
   void answer(const message& m);
-  // Occupies a direction for as long as it needs to carry `bytes` of answers. Device `at` must own
-  // the direction.
-  void carry_answer(std::uint32_t at, std::uint32_t way, std::uint64_t bytes);
+  // Reserves the times of `count` packets in a direction, at `time` or later. Returns the start.
+  static picoseconds reserve_packets(direction& d, picoseconds time, std::uint64_t count) {
+    return d.packets.reserve(time, (count * d.per_packet_q16 + 32768) >> 16U);
+  }
   std::uint32_t keep(std::uint32_t at, const message& m);
   // Moves a message from one device's table to another device's table, together with the message's
   // next event.

@@ -57,7 +57,7 @@ machine::machine random_machine(std::mt19937_64& random) {
   m.gpu.kernel_launch_ps = up_to(3) * 700'000;
   m.gpu.block_launch_ps = up_to(2) * 5'000;
   if (protocol == machine::protocol_kind::nvlink2) {
-    for (machine::link& l : m.links) l.protocol.write_answer_bytes = 12;
+    for (machine::link& l : m.links) l.protocol.store_packets_per_s = 5e9;
   }
   machine::link like = m.links[0];
   like.latency_ps = 50'000 + up_to(500'000);

@@ -90,17 +90,18 @@ class poisson_sender : public message_receiver {
 };
 
 // GPU 0 sends many stores to GPU 1. Another GPU then sends one store to GPU 0. This store must wait
-// for the answers to GPU 0's stores.
+// for the answers to GPU 0's stores. If GPU 0 itself sends the last store, this store goes to
+// GPU 1.
 class answered_stores : public message_receiver {
  public:
   explicit answered_stores(const machine::machine& m) : links_(m, queue_, *this) {}
-  // `sent` is the time at which the other GPU sends its store.
+  // `sent` is the time at which GPU `other` sends its store.
   picoseconds run(const message& stores, std::uint8_t other, picoseconds sent) {
     links_.send(0, stores);
     message m;
     m.payload = m.wire = wire_bytes;
     m.from = other;
-    m.to = 0;
+    m.to = other == 0 ? 1 : 0;
     links_.send(sent, m);
     while (!queue_.empty()) links_.handle(queue_.pop([](const auto&) {}));
     links_.check_delivered();
@@ -124,20 +125,35 @@ message five_packets() {
   return m;
 }
 
+// A link with this protocol carries a packet of stores, or an answer to it, every 160 picoseconds.
+constexpr picoseconds per_packet = 160;
+
+void limit_packets(machine::link& l) {
+  l.protocol.store_packets_per_s = 1e12 / static_cast<double>(per_packet);
+}
+
+TEST(queueing, packets_of_stores_start_at_the_limited_rate) {
+  machine::machine m = fast_link();
+  const picoseconds plain = 2 * service + latency;
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 0, 0), plain);
+  limit_packets(m.links[0]);
+  ASSERT_GT(5 * per_packet, service);  // the packets and not the bytes limit the rate
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 0, 0), 5 * per_packet + service + latency);
+}
+
 TEST(queueing, answers_to_stores_take_time_of_the_other_direction) {
   machine::machine m = fast_link();
   const picoseconds sent = service + latency + 1;  // the stores of GPU 0 have just arrived
   const picoseconds plain = sent + service + latency;
   EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain);
-  m.links[0].protocol.write_answer_bytes = 12;
-  // five answers of 12 bytes, at one picosecond for each byte
-  EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain + 5 * 12 - 1);
+  limit_packets(m.links[0]);
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 1, sent), plain + 5 * per_packet - 1);
   // The receiver answers the stores of a copy kernel. It does not answer copies of a copy engine.
   message copy = five_packets();
   copy.kind = message_kind::copy_segment;
   EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain);
   copy.stored = true;
-  EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain + 5 * 12 - 1);
+  EXPECT_EQ(answered_stores(m).run(copy, 1, sent), plain + 5 * per_packet - 1);
 }
 
 TEST(queueing, answers_to_stores_take_time_of_each_link_of_their_route) {
@@ -157,8 +173,8 @@ TEST(queueing, answers_to_stores_take_time_of_each_link_of_their_route) {
   const picoseconds arrive = to_switch + latency + service;
   const picoseconds plain = arrive + 1 + to_switch + latency + service;
   EXPECT_EQ(answered_stores(m).run(five_packets(), 2, arrive + 1), plain);
-  for (machine::link& l : m.links) l.protocol.write_answer_bytes = 12;
-  EXPECT_EQ(answered_stores(m).run(five_packets(), 2, arrive + 1), plain + 5 * 12 - 1);
+  for (machine::link& l : m.links) limit_packets(l);
+  EXPECT_EQ(answered_stores(m).run(five_packets(), 2, arrive + 1), plain + 5 * per_packet - 1);
 }
 
 // Close to saturation, successive waits are strongly correlated. Their plain mean would need 10^7
