@@ -611,11 +611,11 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
         for executor, figure in ((STREAMS, None), (GRAPHS, by_graphs[short])):
             key = f"put-{short}" if executor == STREAMS else f"put-graph-{short}"
             rows.append(
-                row(key, "Fig. 6", f"{short}, {executor}: largest gain in put bandwidth over one "
-                    "path, x", figure,
+                row(key, "Fig. 6",
+                    f"{short}, {executor}: largest speedup of puts over one path, x", figure,
                     simulated=_put_gain(of, executor, ("3", "3h")),
                     note=(
-                        'the largest gain among messages of 32 MiB and more on three GPU paths, '
+                        'the largest speedup among messages of 32 MiB and more on three GPU paths, '
                         'with or without the host path; the paper says "optionally including a '
                         'host-staging path". Chunk counts are tuned. For streams, compare the '
                         'published figure with the put-*-4-chunks rows, which have the number of '
@@ -624,8 +624,8 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
             )  # fmt: skip
             rows.append(
                 row(f"{key}-without-host", "Fig. 6",
-                    f"{short}, {executor}: the same gain on three GPU paths without the host path, "
-                    "x",
+                    f"{short}, {executor}, without the host path: largest speedup of puts over one "
+                    "path, x",
                     simulated=_put_gain(of, executor, ("3",)))
             )  # fmt: skip
     for short, of in found.items():
@@ -633,7 +633,7 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
         text = f"{short}, streams, {size_text(PAPER_CHUNKED)} in {PAPER_CHUNKS} chunks on each path"
         rows += [
             row(f"put-{short}-4-chunks" + ("-without-host" if paths == "3" else ""), "Fig. 6",
-                f"{text}, paths {paths}: gain in put bandwidth over one path, x",
+                f"{text}, paths {paths}: speedup of puts over one path, x",
                 by_streams[short] if paths != "3" else None, simulated=gain, note=CHUNKS)
             for paths, gain in chunked.gains.items()
         ]  # fmt: skip
@@ -648,22 +648,23 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
             row(f"put-graph-{short}-overlapping" + ("" if engines is None else "-many-engines"),
                 "Fig. 6",
                 f"{short}, overlapping graphs, three GPU paths"
-                + ("" if engines is None else f", {engines} copy engines") + ": put bandwidth, x",
+                + ("" if engines is None else f", {engines} copy engines")
+                + ": speedup of puts over one path, x",
                 simulated=gain, note=OVERLAP)
             for engines, gain in of.overlapping.items()
         ]  # fmt: skip
     host = {short: max(_gains(of.put, ("3h", STREAMS), ("3", STREAMS)).values())
             for short, of in found.items()}  # fmt: skip
     rows.append(
-        row("host-path-gain", "Fig. 6", "gain of three GPU paths with the host path over three GPU "
-            "paths alone, x",
+        row("host-path-gain", "Fig. 6",
+            "speedup of three GPU paths with the host path over three GPU paths alone, x",
             1.15, simulated=max(host.values()), note='the paper says "up to 15%"')
     )  # fmt: skip
     rows += [
         row(
             f"host-path-gain-{short}",
             "Fig. 6",
-            f"{short}: gain from the host path, x",
+            f"{short}: speedup of three GPU paths with the host path over three GPU paths alone, x",
             simulated=gain,
         )
         for short, gain in host.items()
@@ -671,14 +672,14 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
     for short, of in found.items():
         rows += [
             row(f"put-{short}-{size // given.MIB}M", "Fig. 6",
-                f"{short}, 3h, streams: gain of a {size_text(size)} put over one path, "
-                "x", simulated=gain)
+                f"{short}, 3h, streams: speedup of a {size_text(size)} put over one path, x",
+                simulated=gain)
             for size, gain in _gains(of.put, ("3h", STREAMS), DIRECT).items()
         ]  # fmt: skip
         rows += [
             row(f"put-graph-{short}-{size // given.MIB}M", "Fig. 6",
-                f"{short}, 3h, graphs: gain of a {size_text(size)} put over one path, "
-                "x", simulated=gain)
+                f"{short}, 3h, graphs: speedup of a {size_text(size)} put over one path, x",
+                simulated=gain)
             for size, gain in _gains(of.put, ("3h", GRAPHS), DIRECT).items()
         ]  # fmt: skip
     for short, of in found.items():
@@ -690,13 +691,13 @@ def _fig_6(found: dict[str, Found], choices: dict[str, Choice]) -> list[FigureRo
         ]
         rows.append(
             row(f"over-predicted-{short}", "Fig. 6",
-                f"{short}: simulated time of a message over the time that the planner predicts, "
-                "largest of all sizes, x",
+                f"{short}: largest ratio of a message's simulated time to the time that the "
+                "planner predicts, x",
                 simulated=max(over))
         )  # fmt: skip
     rows += [
         row(f"put-planned-{name}", "Fig. 6",
-            f"{name}: put bandwidth over the planner's paths, divided by that over one path, x",
+            f"{name}: speedup of puts over the planner's paths, compared with one path, x",
             simulated=choice.gain, note=f"paths that the planner uses on {name}: {choice.paths}")
         for name, choice in choices.items()
     ]  # fmt: skip
@@ -761,31 +762,31 @@ def _fig_7_to_10(found: dict[str, Found]) -> list[FigureRow]:
         last = windows[-1]
         rows.append(
             row(f"{start}-graph-from-8M", figure,
-                f"{what}, window {last}: largest gain of graphs over streams from 8 MiB on, "
-                "x", "above 1",
+                f"{what}, window {last}: largest speedup of graphs over streams from 8 MiB "
+                "on, x", "above 1",
                 simulated=_graph_gain(sent, last, large=True),
                 note='the paper says "for messages larger than 8MB, enabling CUDA Graph enhances '
                 'performance even further". ' + STARTS)
         )  # fmt: skip
         rows.append(
             row(f"{start}-graph-below-8M", figure,
-                f"{what}, window {last}: smallest gain of graphs over streams below 8 MiB, "
-                "x", "below 1",
+                f"{what}, window {last}: smallest speedup of graphs over streams below 8 "
+                "MiB, x", "below 1",
                 simulated=_graph_gain(sent, last, large=False),
                 note='the paper says "the graph launch overhead becomes significant"')
         )  # fmt: skip
         for window in (windows[0], last):
             rows.append(
                 row(f"{start}-host-w{window}", figure,
-                    f"{what}, window {window}: gain of the largest messages from the host path, x",
-                    "below 1" if both else "about 1", simulated=_host_gain(sent, window),
+                    f"{what}, window {window}: speedup of the largest messages by the host path, "
+                    "x", "below 1" if both else "about 1", simulated=_host_gain(sent, window),
                     note=HOST_BOTH if both else "")
             )  # fmt: skip
         if both:
             rows.append(
                 row(f"{start}-host-one-link", figure,
-                    f"{what}, window {last}: the same gain if all GPUs share one PCIe link, "
-                    "x", "below 1",
+                    f"{what}, window {last}, one PCIe link for all GPUs: speedup of the largest "
+                    "messages by the host path, x", "below 1",
                     simulated=_host_gain(of.both_one_link, last), note=HOST_BOTH)
             )  # fmt: skip
     return rows
@@ -855,29 +856,30 @@ def _fig_12(found: dict[str, Found]) -> list[FigureRow]:
         size = size_text(large)
         rows += [
             row(f"jacobi-compute-ms-{short}", "Fig. 12",
-                f"{short}, {size} messages: computation in an iteration, ms",
+                f"{short}, {size} messages: time of the computation in an iteration, ms",
                 simulated=compute[large] * 1e3),
             row(f"jacobi-exchange-ms-{short}", "Fig. 12",
-                f"{short}, {size} messages: exchange in an iteration over one path, ms",
+                f"{short}, {size} messages: time of the exchange in an iteration over one path, "
+                "ms",
                 simulated=single[large] * 1e3),
             row(f"jacobi-exchange-gain-{short}", "Fig. 12",
-                f"{short}, {size} messages, 2 GPU paths, streams: gain of the exchange alone, x",
+                f"{short}, {size} messages, 2 GPU paths, streams: speedup of the exchange alone, x",
                 simulated=gain),
             row(f"jacobi-compute-share-{short}", "Fig. 12",
                 f"{short}, {size} messages, one path: fraction of an iteration that is computation",
                 simulated=compute[large] / (compute[large] + single[large])),
             row(f"jacobi-implied-share-{short}", "Fig. 12",
-                f"{short}: fraction of computation that would turn an exchange gain of {gain:.3g} "
-                f"x into the published {target} x",
+                f"{short}: fraction of computation with which a speedup of the exchange of "
+                f"{gain:.3g} x would give the published {target} x",
                 simulated=_implied_share(target, gain)),
             row(f"jacobi-kernel-rate-{short}", "Fig. 12",
-                f"{short}: bandwidth of a kernel that moves 8 bytes for each point, over the "
-                "memory's bandwidth",
+                f"{short}: bandwidth of a kernel that moves 8 bytes for each point, divided by "
+                "the memory's bandwidth",
                 simulated=8 * points / compute[large]
                 / (load_machine(MACHINES[short]).gpu.dram.bandwidth_GB_per_s * 1e9)),
             row(f"jacobi-ring-ms-{short}", "Fig. 12",
-                f"{short}, rows of {size_text(4 * of.ring.columns)}: iteration simulated in full, "
-                "ms", simulated=(of.ring.compute_s + of.ring.exchange_s) * 1e3),
+                f"{short}, rows of {size_text(4 * of.ring.columns)}: time of an iteration that is "
+                "simulated in full, ms", simulated=(of.ring.compute_s + of.ring.exchange_s) * 1e3),
         ]  # fmt: skip
     return rows
 
@@ -898,14 +900,15 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
     )
     rows = [
         row("graph-instantiation-ms", "Fig. 13",
-            f"a100: instantiation of a graph with {most.nodes} nodes (the paper's has 34), ms", 3.0,
+            f"a100: time to instantiate a graph with {most.nodes} nodes (the paper's graph has "
+            "34), ms", 3.0,
             simulated=most.first["instantiation"] * 1e3, note=costs)
     ]  # fmt: skip
     by_nodes = {one.nodes: one for one in graphs.values()}
     for one in by_nodes.values():
         rows += [
             row(f"graph-{phase}-us-{one.nodes}-nodes", "Fig. 13",
-                f"a100, {one.nodes} nodes: {phase} in the first use, us",
+                f"a100, {one.nodes} nodes: time of the {phase} in the first use, us",
                 simulated=one.first[phase] * 1e6, note=costs)
             for phase in PHASES
         ]  # fmt: skip
@@ -919,16 +922,16 @@ def _fig_13_14(graphs: dict[int, Phases]) -> list[FigureRow]:
         name = f"{size // given.MIB}M"
         rows += [
             row(f"graph-share-first-{name}", "Fig. 14",
-                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take, "
-                "first use",
+                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take in "
+                "the first use",
                 simulated=sum(one.first[phase] for phase in PHASES) / one.first["latency"]),
             row(f"graph-share-later-{name}", "Fig. 14",
-                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take, "
+                f"a100, {size_text(size)}: fraction of the latency that the graph's phases take in "
                 "later uses",
                 simulated=sum(one.later[phase] for phase in PHASES) / one.later["latency"]),
             row(f"graph-over-streams-{name}", "Fig. 14",
-                f"a100, {size_text(size)}, two paths: latency on streams over latency in a graph, "
-                "x",
+                f"a100, {size_text(size)}, two paths: latency on streams divided by the latency in "
+                "a graph, x",
                 simulated=one.streams_s / one.later["latency"]),
         ]  # fmt: skip
     return rows

@@ -515,7 +515,8 @@ def _stores(found: Found) -> list[FigureRow]:
         row(
             "store-transactions-als",
             "Sec. V-B",
-            "ALS on 4x Volta: store transactions of inline over those of decoupled transfers, x",
+            "ALS on 4x Volta: store transactions of inline divided by the store transactions of "
+            "decoupled transfers, x",
             26,
             simulated=inline / decoupled,
             possible=False,
@@ -768,7 +769,8 @@ def _hardware(found: Found) -> list[FigureRow]:
         row(
             "hardware-loss-us",
             "Sec. V-B",
-            f"longest time that {PROACT_HARDWARE} takes more than {INLINE}, us an epoch",
+            f"largest additional time of an epoch with {PROACT_HARDWARE}, compared with {INLINE}, "
+            "us",
             simulated=1e6 * max(losses) if losses else None,
         ),
         *rows,
