@@ -102,7 +102,9 @@ class Drawing:
 
 
 def after_compute(drawing: Drawing, top: float) -> float:
-    """Draw three epochs whose copies follow the kernels; return the end."""
+    """Draw three epochs whose copies follow the kernels. Return the time at which the last epoch
+    ends.
+    """
     gpu, link = top + 12, top + 12 + BAR + 8
     end = 3 * (COMPUTE + TRANSFER) + 2 * LAUNCH
     drawing.text(LEFT, top, "Copy after compute", weight=600, size=15)
@@ -123,7 +125,7 @@ def after_compute(drawing: Drawing, top: float) -> float:
 
 
 def overlapped(drawing: Drawing, top: float, scale_end: float) -> float:
-    """Draw three epochs whose chunks leave while the kernel runs; return the end."""
+    """Draw three epochs whose chunks leave while the kernel runs. Return the time of their end."""
     gpu, link = top + 12, top + 12 + BAR + 8
     chunk = TRANSFER / CHUNKS
     tail = chunk  # only the transfer of the last chunk is not hidden

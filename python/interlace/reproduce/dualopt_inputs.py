@@ -76,7 +76,7 @@ PLACEMENTS = (  # (placement of blocks, placement of pages)
 QUICK_PLACEMENTS = PLACEMENTS[:2]
 # a graph of about the size of Slashdot0902: 65,536 vertices and 917,504 edges
 GRAPH_SCALE, GRAPH_DEGREE = 16, 14
-SMALL, LARGE = 1, 4  # the factors on MGPUSim's sizes in the smaller and in the larger set
+SMALL, LARGE = 1, 4  # the smaller and the larger set multiply MGPUSim's sizes by these factors
 # A cache of this size never evicts a remote line, so it shows what an ideal buffer could merge (the
 # paper's question Q5).
 IDEAL_CACHE_MIB = 64

@@ -1,6 +1,6 @@
 """The rows of a calibration that need only one GPU.
 
-The rows measure the multiprocessors of the GPU, its caches, and how it starts kernels. A row of the
+The rows measure a GPU's multiprocessors, its caches, and the start of its kernels. A row of the
 group ONE_PROPERTY measures one property, so keys of a machine file may be fitted to this row.
 """
 
