@@ -52,7 +52,9 @@ def blocks_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "Number of repeats. The table shows their median.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     json_file: ResultsFile = None,
     html_file: ChartsFile = None,

@@ -59,10 +59,12 @@ def collective_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "Number of repeats. The table shows their median.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     warmup: Annotated[
-        str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
+        str | None, count_option("--warmup", "Number of unmeasured repeats.", DEFAULT_WARMUP, "-w")
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

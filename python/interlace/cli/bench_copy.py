@@ -74,18 +74,20 @@ def copy_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "Number of repeats. The table shows their median.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     warmup: Annotated[
-        str | None, count_option("--warmup", "Unmeasured repeats.", DEFAULT_WARMUP, "-w")
+        str | None, count_option("--warmup", "Number of unmeasured repeats.", DEFAULT_WARMUP, "-w")
     ] = None,
     osu: Annotated[
         bool,
         typer.Option(
             "--osu",
             help=(
-                "Print latency and bandwidth between two GPUs as the OSU micro-benchmarks do. With "
-                f"--osu, the default of --window is {OSU_WINDOW}."
+                "Print latency and bandwidth between two GPUs in the format of the OSU "
+                f"micro-benchmarks. With --osu, the default of --window is {OSU_WINDOW}."
             ),
         ),
     ] = False,

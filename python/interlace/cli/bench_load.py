@@ -76,7 +76,9 @@ def load_command(
     threads: Annotated[
         str | None,
         typer.Option(
-            "--threads", metavar="N", help="Reading threads of interlace.  [default: one per core]"
+            "--threads",
+            metavar="N",
+            help="Number of interlace's reading threads.  [default: one per core]",
         ),
     ] = None,
     slots: Annotated[
@@ -84,7 +86,7 @@ def load_command(
         typer.Option(
             "--slots",
             metavar="N",
-            help="Slots of page-locked memory.  [default: a number that suits the cores]",
+            help="Number of slots of page-locked memory.  [default: a number that suits the cores]",
         ),
     ] = None,
     slot: Annotated[
@@ -92,7 +94,9 @@ def load_command(
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "Number of repeats. The table shows their median.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     limit: Annotated[
         str | None,

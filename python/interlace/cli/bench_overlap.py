@@ -82,15 +82,17 @@ def overlap_command(
     ] = None,
     epochs: Annotated[
         str | None,
-        count_option("--epochs", "Epochs in each run.", DEFAULT_EPOCHS, "-n"),
+        count_option("--epochs", "Number of epochs in each run.", DEFAULT_EPOCHS, "-n"),
     ] = None,
     warmup: Annotated[
         str | None,
-        count_option("--warmup", "Unmeasured runs.", DEFAULT_WARMUP, "-w"),
+        count_option("--warmup", "Number of unmeasured runs.", DEFAULT_WARMUP, "-w"),
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Measured runs. The table shows their median.", DEFAULT_REPEATS),
+        count_option(
+            "--repeats", "Number of measured runs. The table shows their median.", DEFAULT_REPEATS
+        ),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

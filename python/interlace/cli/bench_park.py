@@ -33,7 +33,7 @@ def park_command(
         str | None,
         count_option(
             "--repeats",
-            "Cycles after the first cycle. The table shows their median.",
+            "Number of cycles after the first cycle. The table shows their median.",
             DEFAULT_REPEATS,
             "-n",
         ),

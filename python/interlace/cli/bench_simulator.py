@@ -27,12 +27,12 @@ def simulator_command(
         str | None,
         count_option(
             "--repeats",
-            "Runs of each workload. The table shows the fastest run.",
+            "Number of runs of each workload. The table shows the fastest run.",
             DEFAULT_REPEATS,
         ),
     ] = None,
     threads: Annotated[
-        str | None, count_option("--threads", "Threads of a simulation.", DEFAULT_THREADS)
+        str | None, count_option("--threads", "Number of threads of a simulation.", DEFAULT_THREADS)
     ] = None,
     long: Annotated[
         bool, typer.Option("--long", help="Also simulate a run of 10^8 accesses.")

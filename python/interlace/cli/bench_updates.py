@@ -45,11 +45,15 @@ def updates_command(
     ] = HOST_TABLES,
     updates: Annotated[
         str | None,
-        count_option("--updates", "Updates for each element of a table.", DEFAULT_UPDATES),
+        count_option(
+            "--updates", "Number of updates for each element of a table.", DEFAULT_UPDATES
+        ),
     ] = None,
     repeats: Annotated[
         str | None,
-        count_option("--repeats", "Repeats. The table shows their median.", DEFAULT_REPEATS, "-n"),
+        count_option(
+            "--repeats", "Number of repeats. The table shows their median.", DEFAULT_REPEATS, "-n"
+        ),
     ] = None,
     json_file: ResultsFile = None,
 ) -> None:

@@ -42,8 +42,8 @@ def calibrate_command(
             "--save-measured",
             metavar="FILE",
             help=(
-                "Save the rows that are measured on this computer's GPUs in this file, for "
-                "--measured."
+                "Write the rows that are measured on this computer's GPUs to this file, for a "
+                "later --measured."
             ),
         ),
     ] = None,

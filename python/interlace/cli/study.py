@@ -67,8 +67,8 @@ def study_command(
             "--share-gpu",
             help=(
                 "Real GPUs: let several devices share one GPU if --gpus asks for more devices than "
-                "there are GPUs. Results are verified as always. The times only show GPUs that "
-                "several devices share."
+                "there are GPUs. Results are verified as always. The times are times of a shared "
+                "GPU."
             ),
         ),
     ] = False,
@@ -110,12 +110,14 @@ def study_command(
     ] = None,
     warmup: Annotated[
         str | None,
-        count_option("--warmup", "Real GPUs: unmeasured runs.", DEFAULT_WARMUP, "-w"),
+        count_option("--warmup", "Real GPUs: number of unmeasured runs.", DEFAULT_WARMUP, "-w"),
     ] = None,
     repeats: Annotated[
         str | None,
         count_option(
-            "--repeats", "Real GPUs: measured runs. The time is their median.", DEFAULT_REPEATS
+            "--repeats",
+            "Real GPUs: number of measured runs. The time is their median.",
+            DEFAULT_REPEATS,
         ),
     ] = None,
     profile_file: Annotated[

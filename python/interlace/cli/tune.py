@@ -115,14 +115,17 @@ def tune_command(
     warmup: Annotated[
         str | None,
         count_option(
-            "--warmup", "Real GPUs: unmeasured runs before the samples.", DEFAULT_WARMUP, "-w"
+            "--warmup",
+            "Real GPUs: number of unmeasured runs before the samples.",
+            DEFAULT_WARMUP,
+            "-w",
         ),
     ] = None,
     repeats: Annotated[
         str | None,
         count_option(
             "--repeats",
-            ("Real GPUs: samples of each candidate in each round."),
+            "Real GPUs: number of samples of each candidate in each round.",
             DEFAULT_REPEATS,
         ),
     ] = None,

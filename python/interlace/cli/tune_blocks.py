@@ -19,7 +19,10 @@ def tune_blocks_command(
     repeats: Annotated[
         str | None,
         count_option(
-            "--repeats", "Measurements of each way. The profile uses their median.", REPEATS, "-n"
+            "--repeats",
+            "Number of measurements of each way. The profile uses their median.",
+            REPEATS,
+            "-n",
         ),
     ] = None,
     out: Annotated[

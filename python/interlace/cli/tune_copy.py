@@ -41,12 +41,14 @@ def tune_copy_command(
     repeats: Annotated[
         str | None,
         count_option(
-            "--repeats", "Samples of each candidate in each round.", DEFAULT_REPEATS, "-n"
+            "--repeats", "Number of samples of each candidate in each round.", DEFAULT_REPEATS, "-n"
         ),
     ] = None,
     warmup: Annotated[
         str | None,
-        count_option("--warmup", "Unmeasured copies before each round.", DEFAULT_WARMUP, "-w"),
+        count_option(
+            "--warmup", "Number of unmeasured copies before each round.", DEFAULT_WARMUP, "-w"
+        ),
     ] = None,
     out: Annotated[
         Path | None,

@@ -54,11 +54,13 @@ class AlsInputs(ModelInputs):
     users: Annotated[int | None, Option("N", "users to generate", DEFAULT_USERS)] = None
     items: Annotated[int | None, Option("N", "items to generate", DEFAULT_ITEMS)] = None
     ratings: Annotated[int | None, Option("N", "ratings to generate", DEFAULT_RATINGS)] = None
-    rank: Annotated[int | None, Option("16|32", "numbers a factor", RANKS[0])] = None
-    lambda_: Annotated[float | None, Option("L", "regularisation", DEFAULT_LAMBDA)] = None
+    rank: Annotated[int | None, Option("16|32", "numbers per factor", RANKS[0])] = None
+    lambda_: Annotated[
+        float | None, Option("L", "strength of the regularisation", DEFAULT_LAMBDA)
+    ] = None
     method: Annotated[
         str | None,
-        Option("als|sgd", "als: least squares; sgd: gradient steps", METHODS[0]),
+        Option("als|sgd", "als makes least squares, and sgd makes gradient steps", METHODS[0]),
     ] = None
     rate: Annotated[float | None, Option("R", "length of a gradient step", DEFAULT_RATE)] = None
     kernel: Annotated[Kernel, Default("warp-per-row (or with --method sgd lane-per-row)")] = None

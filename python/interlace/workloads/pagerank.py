@@ -32,7 +32,7 @@ FLOAT32_ROUNDING = 2.0**-24
 class PagerankInputs(GraphInputs):
     """Options of the graph and its ranks."""
 
-    damping: Annotated[float | None, Option("D", "damping", DEFAULT_DAMPING)] = None
+    damping: Annotated[float | None, Option("D", "damping factor", DEFAULT_DAMPING)] = None
 
 
 class Pagerank(GraphWorkload):

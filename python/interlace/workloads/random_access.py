@@ -92,7 +92,7 @@ class RandomAccessInputs(Inputs):
         Option(
             "N",
             "updates that all GPUs together make between two exchanges, instead of --iterations; "
-            "HPCC allows each process 1024",
+            "HPCC allows 1024 such updates for each process",
         ),
     ] = None
     operation: Annotated[
