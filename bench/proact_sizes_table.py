@@ -3,9 +3,10 @@
 
     bench/proact_sizes_table.py [--merge FILE...]
 
-The table has the figures of bench/results/proact-sizes-16.json. With --merge, the rows of each
-FILE, which `bench/proact_sizes.py --json FILE` wrote, first replace the same rows of that file. A
-merged row keeps its command, commit and date.
+The table has the figures of bench/results/proact-sizes-16.json. With --merge, the script first
+replaces rows of proact-sizes-16.json by the rows of each FILE that have the same size, GPUs and
+workload. `bench/proact_sizes.py --json FILE` writes such a FILE. A merged row keeps its command,
+commit and date.
 """
 
 from __future__ import annotations
