@@ -189,6 +189,7 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("results_table.py", "explanation/benchmarks.md", 15),
         ("calibration_table.py", "explanation/simulator.md", 10),
         ("packets_table.py", "explanation/simulator.md", 10),
+        ("packets_table.py both", "explanation/simulator.md", 17),
         ("updates_table.py", "explanation/packed-updates.md", 25),
         ("updates_gpus_table.py", "explanation/packed-updates.md", 15),
         ("updates_bench_table.py gpu", "how-to/scattered-updates.md", 4),
