@@ -22,11 +22,18 @@ std::uint64_t quotient_up(std::uint64_t bytes, std::uint64_t by) { return (bytes
 // The pieces of an all-reduce: the copies and reductions of each piece, with their addresses.
 class pieces {
  public:
+  // `staging` has the addresses of the sets: the sets of the first participant, followed by the
+  // sets of the next participant.
   pieces(const all_reduce_call& what, const all_reduce_cut& cut,
          const std::vector<device_address>& staging)
       : what_(what), cut_(cut), staging_(staging) {}
 
   std::size_t count() const { return cut_.pieces.size(); }
+  // The roles of the batches. All batches of an all-reduce have the same shape. The batch to and
+  // from each set has its own role, so a repeated all-reduce of one piece changes no graph, and no
+  // graph changes right after its launch.
+  static std::uint32_t scatter_role(std::size_t piece) { return piece % 2 == 0 ? 1 : 2; }
+  static std::uint32_t gather_role(std::size_t piece) { return piece % 2 == 0 ? 3 : 4; }
 
   // The copies that bring each participant's elements to the participants that reduce them.
   std::vector<batch_part> scatter(std::size_t piece) const {
@@ -77,12 +84,12 @@ class pieces {
   }
   device_address slot(std::size_t piece, std::size_t of, std::size_t from) const {
     const std::size_t number = from < of ? from : from - 1;
-    return staging_[of] + piece % cut_.sets * cut_.set_bytes + number * cut_.slot_bytes;
+    return staging_[of * cut_.sets + piece % cut_.sets] + number * cut_.slot_bytes;
   }
 
   const all_reduce_call& what_;
   const all_reduce_cut& cut_;
-  const std::vector<device_address>& staging_;  // for each participant, its staging memory
+  const std::vector<device_address>& staging_;
 };
 
 // The staging memory of all participants. The destructor returns this memory, unless the caller has
@@ -130,21 +137,25 @@ class staging {
     for (std::uint64_t most = by_.staging_bytes / 2; most >= least; most /= 2) {
       all_reduce_cut cut = cut_all_reduce(bytes, gpus_.size(), most, overlap);
       if (cut.pieces.empty()) break;
-      if (take_all(cut.sets * cut.set_bytes, stream)) return cut;
+      if (take_all(cut, stream)) return cut;
     }
     return std::nullopt;
   }
 
-  bool take_all(std::uint64_t bytes, const stream_identity& stream) {
-    const auto none = std::find_if_not(gpus_.begin(), gpus_.end(), [&](int gpu) {
-      const auto block = by_.pool(gpu).take(bytes, stream);
-      if (block) taken_.push_back({gpu, *block});
-      return block.has_value();
-    });
-    if (none == gpus_.end()) return true;
-    short_of_ = *none;
-    give(nullptr);
-    return false;
+  // Takes a separate block for each set. A pool consists of slabs whose sizes depend on earlier
+  // messages, and often no slab has room for both sets.
+  bool take_all(const all_reduce_cut& cut, const stream_identity& stream) {
+    for (const int gpu : gpus_)
+      for (std::uint32_t set = 0; set < cut.sets; ++set) {
+        const auto block = by_.pool(gpu).take(cut.set_bytes, stream);
+        if (!block) {
+          short_of_ = gpu;
+          give(nullptr);
+          return false;
+        }
+        taken_.push_back({gpu, *block});
+      }
+    return true;
   }
 
   const all_reduce_resources& by_;
@@ -276,7 +287,9 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     std::vector<worker> workers;
     for (const int gpu : gpus)
       workers.push_back({used->stream(gpu, streams[gpu]++), used->event(gpu, events[gpu]++)});
-    const auto finish = [&](std::size_t piece) { by.copy(each.gather(piece)); };
+    const auto finish = [&](std::size_t piece) {
+      by.copy(each.gather(piece), pieces::gather_role(piece));
+    };
     const auto wait = [&](CUstream_st* on, CUevent_st* event) {
       check(driver, driver.stream_wait(on, event, 0), "cuStreamWaitEvent");
     };
@@ -285,7 +298,7 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     // order of the caller's stream. Before a piece arrives, that stream has waited for the
     // reduction of the piece two places before.
     for (std::size_t piece = 0; piece < each.count(); ++piece) {
-      by.copy(each.scatter(piece));
+      by.copy(each.scatter(piece), pieces::scatter_role(piece));
       check(driver, driver.event_record(arrived, caller.stream), "cuEventRecord");
       for (std::size_t at = 0; at < workers.size(); ++at) {
         const auto reduction = each.reduce(piece, at);
@@ -331,7 +344,7 @@ void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
   CUgraph_st* const owner = front().first;
   by.give_to_graph(owner, memory.release());
   for (std::size_t piece = 0; piece < each.count(); ++piece) {
-    by.copy(each.scatter(piece));
+    by.copy(each.scatter(piece), pieces::scatter_role(piece));
     const auto [graph, behind] = front();
     std::vector<CUgraphNode_st*> ends;
     for (std::size_t at = 0; at < gpus.size(); ++at)
@@ -340,7 +353,7 @@ void capture_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     check(driver,
           driver.capture_depend(caller.stream, ends.data(), ends.size(), capture_set_dependencies),
           "cuStreamUpdateCaptureDependencies");
-    by.copy(each.gather(piece));
+    by.copy(each.gather(piece), pieces::gather_role(piece));
   }
 }
 

@@ -67,7 +67,8 @@ struct all_reduce_resources {
   std::function<staging_pool&(int)> pool;  // returns the pool of a GPU
   std::mutex& staging;                     // held while memory is taken from several pools
   std::uint64_t staging_bytes = 0;  // the size of each pool; all-reduces take at most half of it
-  std::function<void(std::span<const batch_part>)> copy;  // enqueues a batch on the caller's stream
+  // Enqueues a batch on the caller's stream, with a role as in `copy_call`.
+  std::function<void(std::span<const batch_part>, std::uint32_t role)> copy;
   // Makes a graph the owner of staging memory.
   std::function<void(CUgraph_st*, std::vector<placed_block>)> give_to_graph;
 };

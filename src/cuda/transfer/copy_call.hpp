@@ -42,6 +42,9 @@ struct copy_call {
   // each message inside a GPU.
   std::vector<copy_message> messages;
   std::vector<local_copy> local;
+  // Calls of the same shape with different roles use different executable graphs. The calls of a
+  // role usually have the same addresses, so their graph needs few changes.
+  std::uint32_t role = 0;
   traffic_user user = 0;
   plan::copy_choice choice;               // choice of the profile
   std::vector<machine::endpoint> relays;  // relays that the call may use now

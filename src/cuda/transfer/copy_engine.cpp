@@ -201,7 +201,8 @@ copy_report copy_engine::try_copy(device_address to, device_address from, std::u
   return report;
 }
 
-void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* stream) {
+void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* stream,
+                             std::uint32_t role) {
   refuse_overlaps(copies);
   std::vector<copy_message> messages;
   std::uint64_t bytes = 0;
@@ -220,6 +221,7 @@ void copy_engine::copy_batch(std::span<const batch_part> copies, CUstream_st* st
     if (multi_path* on = started()) {
       const relaxed_capture_mode relaxed(driver_);
       copy_call call(std::move(messages), stream);
+      call.role = role;
       if (on->classifier.classify_batch(call)) {
         const in_context here(driver_, on->gpus.context_of(call.caller.identity.gpu));
         if (copy_batch_over_paths(*on, call)) return;
@@ -338,7 +340,8 @@ void copy_engine::all_reduce(const all_reduce_call& what, CUstream_st* stream) {
       .pool = [&](int gpu) -> staging_pool& { return runner.pool(gpu); },
       .staging = runner.staging_mutex(),
       .staging_bytes = options_.staging_bytes,
-      .copy = [&](std::span<const batch_part> copies) { copy_batch(copies, stream); },
+      .copy = [&](std::span<const batch_part> copies,
+                  std::uint32_t role) { copy_batch(copies, stream, role); },
       .give_to_graph =
           [&](CUgraph_st* graph, std::vector<placed_block> blocks) {
             runner.give_to_graph(graph, std::move(blocks));

@@ -50,8 +50,8 @@ class copy_engine {
 
   // Keeps the promises of `copier::copy_async`.
   void copy(device_address to, device_address from, std::uint64_t bytes, CUstream_st* stream);
-  // Keeps the promises of `copier::copy_batch_async`.
-  void copy_batch(std::span<const batch_part> copies, CUstream_st* stream);
+  // Keeps the promises of `copier::copy_batch_async`. `copy_call` says what the role is.
+  void copy_batch(std::span<const batch_part> copies, CUstream_st* stream, std::uint32_t role = 0);
   // Keeps the promises of `copier::copy_blocks_async`.
   blocks_way copy_blocks(const block_batch& batch, CUstream_st* stream);
   // Keeps the promises of `copier::all_reduce_async`.

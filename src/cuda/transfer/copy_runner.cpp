@@ -14,7 +14,8 @@ constexpr std::size_t least_graph_copies = 8;
 
 graph_key key_of(const copy_call& call) {
   const copy_program& program = call.plan->program;
-  graph_key key{.shape = program.shape, .shape_hash = program.shape_hash, .ends = {}};
+  graph_key key{
+      .shape = program.shape, .shape_hash = program.shape_hash, .ends = {}, .role = call.role};
   for (const copy_message& one : call.messages)
     for (const memory_view* seen : {&one.source, &one.destination})
       key.ends.push_back({seen->context, seen->origin});

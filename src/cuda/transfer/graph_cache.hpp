@@ -1,8 +1,8 @@
-// A cache of executable graphs. The key is the shape of the program, together with the contexts and
-// origins of the memory at the ends of its messages. Addresses are not part of the key. An
-// executable never runs twice at the same time, so a shape has several executables if its messages
-// overlap. The cache keeps a bounded number of executables. When it needs room, it drops the least
-// recently used executable.
+// A cache of executable graphs. The key is the shape of the program and the role of the call,
+// together with the contexts and origins of the memory at the ends of the messages. Addresses are
+// not part of the key. An executable never runs twice at the same time, so a shape has several
+// executables if its messages overlap. The cache keeps a bounded number of executables. When it
+// needs room, it drops the least recently used executable.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,10 @@ struct graph_key {
   std::shared_ptr<const std::string> shape;
   std::size_t shape_hash = 0;
   std::vector<end> ends;  // source and destination of each message
+  std::uint32_t role = 0;
 
   friend bool operator==(const graph_key& one, const graph_key& other) {
-    return one.shape_hash == other.shape_hash && one.ends == other.ends &&
+    return one.shape_hash == other.shape_hash && one.role == other.role && one.ends == other.ends &&
            (one.shape == other.shape || *one.shape == *other.shape);
   }
 };

@@ -357,6 +357,51 @@ TEST(all_reduce, a_captured_one_runs_in_the_callers_graph_again_and_again) {
   }
 }
 
+// Earlier messages can leave the free staging memory in parts. Each part has room for one set.
+TEST(all_reduce, two_sets_need_not_be_next_to_each_other) {
+  constexpr std::uint64_t piece = 5'376;  // elements of the largest piece that has two sets
+  copy_options options = options_of(copy_executor::streams);
+  options.staging_bytes = std::uint64_t{64} << 10U;
+  world in(mesh(4), options, 1);
+  CUstream_st* const stream = in.driver.stream(0, false);
+  std::vector<CUgraph_st*> owners;
+  for (const std::uint64_t count : {piece, std::uint64_t{256}, piece, std::uint64_t{10'240}}) {
+    reduced<float> one(in, 4, count, reduced_type::float32, reduce_by::sum, true, count);
+    in.driver.begin_capture(stream);
+    one.enqueue(stream);
+    owners.push_back(in.driver.end_capture(stream));
+  }
+  const auto& table = in.driver.table();
+  for (const std::size_t first_and_third : {0U, 2U}) table.graph_destroy(owners[first_and_third]);
+  reduced<float> one(in, 4, 4 * piece, reduced_type::float32, reduce_by::sum, false, 1);
+  one.refill();
+  const std::uint64_t before = in.driver.calls("launch");
+  one.enqueue(stream);
+  one.expect_right();
+  EXPECT_EQ(in.driver.calls("launch") - before, 4U * 4U);  // 4 pieces on 4 GPUs
+  for (const std::size_t second_and_fourth : {1U, 3U})
+    table.graph_destroy(owners[second_and_fourth]);
+  in.engine.reset();
+  in.expect_no_errors();
+}
+
+TEST(all_reduce, a_repeated_one_of_one_piece_changes_no_graph) {
+  world in(mesh(4), options_of(copy_executor::graphs), 1);
+  CUstream_st* const stream = in.driver.stream(0, false);
+  reduced<float> one(in, 4, 4'000, reduced_type::float32, reduce_by::sum, false, 1);
+  for (int turn = 0; turn < 3; ++turn) {
+    one.refill();
+    one.enqueue(stream);
+    one.expect_right();
+  }
+  const copy_statistics counted = in.engine->statistics();
+  EXPECT_EQ(counted.launches, 6U);
+  EXPECT_EQ(counted.misses, 2U);  // one graph to the staging memory, and one graph to the results
+  EXPECT_EQ(counted.updates, 0U);
+  in.engine.reset();
+  in.expect_no_errors();
+}
+
 TEST(all_reduce, one_participant_copies_and_none_does_nothing) {
   world in(mesh(2), options_of(copy_executor::streams), 1);
   reduced<float> one(in, 1, 1'000, reduced_type::float32, reduce_by::sum, false, 1);
