@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the tables in docs/explanation/benchmarks.md that compare loaders.
 
-bench/loads_table.py [memory | cores | disk | gpus]...
+bench/loads_table.py [memory | cores | disk | gpus | four]...
 """
 
 from __future__ import annotations
@@ -98,18 +98,21 @@ def from_disk(results: dict[str, Any]) -> list[list[str]]:
 
 
 def to_gpus(results: dict[str, Any]) -> list[list[str]]:
-    """Return the table rows for loads to one of two GPUs, or to both."""
+    """Return the table rows for loads to one of several GPUs, or to all of them. A loader's name
+    shows how many tensors were wrong.
+    """
     size = results["bytes"]
     count = results["device"].count(",") + 1
-    words = {1: "one", 2: "both"}.get(count, str(count))
+    words = {1: "one", 2: "both", 4: "all"}.get(count, str(count))
     rows = {(row["method"], row["memory"]): row for row in results["rows"]}
     table = []
     for row in sorted(results["rows"], key=lambda one: float(one["median_s"])):
         if row["memory"] == "fresh":
             again = rows.get((row["method"], "reused"), {}).get("median_s")
             first = None if row["method"] in LIMITS else row["first_s"]
-            table.append([words, name_of(row), rate(size, first), rate(size, row["median_s"]),
-                          rate(size, again)])  # fmt: skip
+            wrong = f", {row['wrong']} tensors wrong" if row["wrong"] else ""
+            table.append([words, name_of(row) + wrong, rate(size, first),
+                          rate(size, row["median_s"]), rate(size, again)])  # fmt: skip
     return table
 
 
@@ -124,6 +127,11 @@ TABLES = {
     "disk": (["load-cold-h200.json"], ["loader", "GB/s", "of direct reads"], from_disk),
     "gpus": (
         ["load-2xh200.json", "load-both-2xh200.json"],
+        ["to", "loader", "first call", "fresh", "reused"],
+        to_gpus,
+    ),
+    "four": (
+        ["load-4xh200.json", "load-all-4xh200.json"],
         ["to", "loader", "first call", "fresh", "reused"],
         to_gpus,
     ),

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Prints the table of studies on two real GPUs in docs/explanation/benchmarks.md.
+"""Prints the tables of studies on two and four real GPUs in docs/explanation/benchmarks.md.
 
     bench/studies_table.py [FOLDER | GPUS]
 
-FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` writes. Instead of FOLDER, GPUS
-(default: 2xh200) selects the files study-NAME-GPUS.json of bench/results. A study without a file
-has no row.
+FOLDER has the files NAME.json that `GPUS=2 bench/studies.sh FOLDER` or `GPUS=4 bench/studies.sh
+FOLDER` writes. Instead of FOLDER, GPUS (default: 2xh200) selects the files study-NAME-GPUS.json of
+bench/results. A study without a file has no row. If the files are of different commits, the last
+column has the commit of each row.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-ROWS = {
+TWO = {
     "pagerank-30": "PageRank, R-MAT 21, 24 edges per vertex",
     "pagerank-50": "PageRank, R-MAT 21, 8 edges per vertex",
     "pagerank-70": "PageRank, R-MAT 21, 2 edges per vertex",
@@ -35,18 +36,45 @@ ROWS = {
     "jacobi-small": "Jacobi, 262,144 rows",
     "ct-small": "X-ray CT, 256 x 256 pixels",
 }
+FOUR = {
+    "pagerank-30": "PageRank, R-MAT 22, 24 edges per vertex",
+    "pagerank-50": "PageRank, R-MAT 22, 8 edges per vertex",
+    "pagerank-70": "PageRank, R-MAT 22, 2 edges per vertex",
+    "sssp-30": "shortest paths, R-MAT 20, 48 edges per vertex",
+    "sssp-50": "shortest paths, R-MAT 20, 10 edges per vertex",
+    "sssp-70": "shortest paths, R-MAT 22, 2 edges per vertex",
+    "jacobi-30": "Jacobi, 2 M rows, half bandwidth 96",
+    "jacobi-50": "Jacobi, 4 M rows, half bandwidth 28",
+    "jacobi-70": "Jacobi, 4 M rows, half bandwidth 8",
+    "als-30": "factorisation by normal equations",
+    "als-50": "factorisation by gradient steps, 4 M ratings",
+    "als-70": "factorisation by gradient steps, 1 M ratings",
+    "ct-25": "X-ray CT, 1024 x 1024 pixels",
+    "ct-30": "X-ray CT, 2048 x 2048 pixels",
+    "ct-40": "X-ray CT, 2048 x 2048 pixels, two angles per step",
+    "pagerank-small": "PageRank, R-MAT 16",
+    "sssp-small": "shortest paths, R-MAT 16",
+    "jacobi-small": "Jacobi, 262,144 rows",
+    "als-small": "a small factorisation",
+    "ct-small": "X-ray CT, 256 x 256 pixels",
+}
 BOUND = "infinite-bandwidth"
 COMPARED = ("bulk-copy", "split", "nccl")
 SHOWN = (*COMPARED, "polling", "inline")
 
 
 def rows_of(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Return the row of one GPU, and a dict from each mechanism to its row of two GPUs."""
+    """Return the row of one GPU, and a dict from each mechanism to its row of all GPUs."""
     one = next(row for row in document["rows"] if row["gpus"] == 1)
-    return one, {row["mechanism"]: row for row in document["rows"] if row["gpus"] == 2}
+    return one, {row["mechanism"]: row for row in document["rows"] if row["gpus"] == gpus(document)}
 
 
-def line(words: str, document: dict[str, Any]) -> str:
+def gpus(document: dict[str, Any]) -> int:
+    """Return the largest number of GPUs in the document's rows."""
+    return max(int(row["gpus"]) for row in document["rows"])
+
+
+def line(words: str, document: dict[str, Any], commit: bool) -> str:
     """Return a row of the table."""
     one, two = rows_of(document)
     fastest = max(SHOWN, key=lambda name: two[name]["speedup"])
@@ -60,21 +88,31 @@ def line(words: str, document: dict[str, Any]) -> str:
         *speedups,
         f"{inline['reachable']:.2f}",
         f"{inline['speedup'] / inline['reachable']:.0%}".replace("%", " %"),
+        *([document["commit"][:10]] if commit else []),
     ]
     return f"| {' | '.join(cells)} |"
 
 
 def table(files: dict[str, Path]) -> list[str]:
-    """Return the lines of the table, followed by sentences about all rows. `files` maps the names
-    in ROWS to files.
+    """Return the lines of the table, followed by sentences about all rows. `files` maps names of
+    studies to files.
     """
     found = {name: json.loads(file.read_text(encoding="utf-8")) for name, file in files.items()}
-    titles = ("", "one GPU, us", "copies", "bulk-copy", "split", "NCCL", "polling", "inline")
-    lines = [
-        f"| {' | '.join((*titles, 'reachable', 'of it'))} |".replace("|  |", "| |"),
-        "|---" * (len(titles) + 2) + "|",
-    ]
-    lines += [line(words, found[name]) for name, words in ROWS.items() if name in found]
+    titles: tuple[str, ...] = (
+        "",
+        "one GPU, us",
+        "copies",
+        "bulk-copy",
+        "split",
+        "NCCL",
+        "polling",
+        "inline",
+    )
+    commits = len({document["commit"] for document in found.values()}) > 1
+    titles = (*titles, "reachable", "of it", *(["commit"] if commits else []))
+    lines = [f"| {' | '.join(titles)} |".replace("|  |", "| |"), "|---" * len(titles) + "|"]
+    names = TWO if gpus(next(iter(found.values()))) == 2 else FOUR
+    lines += [line(words, found[name], commits) for name, words in names.items() if name in found]
     over, reached = [], []
     ranges: dict[int, int] = {}
     alone: dict[str, list[float]] = {}
@@ -107,9 +145,9 @@ if __name__ == "__main__":
     folder, pattern = Path(given), "{}.json"
     if not folder.is_dir():
         folder, pattern = Path(__file__).parent / "results", f"study-{{}}-{given}.json"
-    every = {name: folder / pattern.format(name) for name in ROWS}
+    every = {name: folder / pattern.format(name) for name in {**TWO, **FOUR}}
     of_rows = {name: file for name, file in every.items() if file.is_file()}
     if not of_rows:
-        print(f"{folder} has no study of '{given}'; run GPUS=2 bench/studies.sh", file=sys.stderr)
+        print(f"{folder} has no study of '{given}'; run bench/studies.sh", file=sys.stderr)
         sys.exit(2)
     print("\n".join(table(of_rows)))
