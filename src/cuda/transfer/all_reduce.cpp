@@ -285,6 +285,7 @@ void enqueue_all_reduce(const all_reduce_call& what, const std::vector<int>& gpu
     std::map<int, std::size_t> events;
     CUevent_st* arrived = used->event(caller.identity.gpu, events[caller.identity.gpu]++);
     std::vector<worker> workers;
+    workers.reserve(gpus.size());
     for (const int gpu : gpus)
       workers.push_back({used->stream(gpu, streams[gpu]++), used->event(gpu, events[gpu]++)});
     const auto finish = [&](std::size_t piece) {
