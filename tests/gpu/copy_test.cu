@@ -409,6 +409,16 @@ void wait_for_all(const std::string& file, std::uint32_t count) {
 
 constexpr std::uint32_t processes = 2;
 
+// The first two GPUs that this process may use, as a value of CUDA_VISIBLE_DEVICES. A third GPU
+// would give each process a link that no process uses.
+std::string first_two_gpus() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr) return "0,1";
+  const std::string all = visible;
+  const std::size_t second = all.find(',');
+  return second == std::string::npos ? all : all.substr(0, all.find(',', second + 1));
+}
+
 // The other process also copies to this process's GPU. During this time, all messages to this GPU
 // must be direct.
 void copy_beside_another_process(int gpu, const std::string& folder) {
@@ -464,11 +474,12 @@ TEST(copy, processes_leave_each_gpu_its_own_link) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::vector<FILE*> running;
   for (std::uint32_t gpu = 0; gpu < processes; ++gpu)
-    running.push_back(popen(
-        (std::string(gpu_variable) + '=' + std::to_string(gpu) + ' ' + folder_variable + '=' +
-         folder + ' ' + program + " --gtest_filter=copy.processes_leave_each_gpu_its_own_link 2>&1")
-            .c_str(),
-        "r"));
+    running.push_back(
+        popen(("CUDA_VISIBLE_DEVICES=" + first_two_gpus() + ' ' + gpu_variable + '=' +
+               std::to_string(gpu) + ' ' + folder_variable + '=' + folder + ' ' + program +
+               " --gtest_filter=copy.processes_leave_each_gpu_its_own_link 2>&1")
+                  .c_str(),
+              "r"));
   for (FILE* one : running) {
     ASSERT_NE(one, nullptr);
     std::string text;
