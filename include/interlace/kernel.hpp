@@ -336,16 +336,9 @@ struct update_queues {
   std::uint32_t window_shift = 0;
   bool combines = true;  // whether updates of the same element are combined in a packet
   unsigned char* to[max_devices] = {};  // for each owner, its queue for this device's packets
-  // A queue consists of stripes of equal size. Each stripe has a counter of its own, so that fewer
-  // warps wait for the same counter. A warp uses the other stripes only if its own stripe is full.
-  std::uint32_t stripes = 1;
-  // For each owner and each stripe of the owner's queue, the number of packets that this device has
-  // stored in this epoch. While a warp finds the stripe full, the number can be larger. Each number
-  // has a line of memory for itself.
+  // For each owner, the number of packets that this device has stored in this epoch. While a warp
+  // finds the queue full, the number can be larger.
   std::uint32_t* sent = nullptr;
-  // Whether the last warp that combined updates in a full packet found that combining frees too
-  // little. Epochs keep this number.
-  std::uint32_t* combining_is_useless = nullptr;
 
   // Whether a device packs its updates of an owner's elements.
   INTERLACE_HOST_DEVICE bool packs(std::uint32_t device, std::uint32_t owner) const {
@@ -358,24 +351,10 @@ struct update_queues {
                         : owner * windows + static_cast<std::uint32_t>(place >> window_shift);
   }
 
-  static constexpr std::uint32_t most_stripes = 8;
-  static constexpr std::uint32_t counter_words = 32;  // the distance of two counters
-  // The place of a stripe's counter in `sent`.
-  INTERLACE_HOST_DEVICE std::uint32_t counter(std::uint32_t owner, std::uint32_t stripe) const {
-    return (owner * stripes + stripe) * counter_words;
-  }
-  INTERLACE_HOST_DEVICE std::uint32_t packets_of_stripe() const { return packets / stripes; }
-
-  // The header of a packet: the number of updates (4 bytes), the number of the window (4), and a
-  // value (8).
   static constexpr std::uint32_t header_bytes = 16;
-  // The number of updates has this bit if all updates of the packet have the same value. The value
-  // is then in the header, and the offsets follow the header.
-  static constexpr std::uint32_t same_value = 1U << 31U;
   // If combining frees less than a sixteenth of a packet, the warp sends this many packets without
-  // combining. While `combining_is_useless` is set, only one of this many warps combines its first
-  // full packet.
-  static constexpr std::uint32_t uncombined = 16;
+  // combining.
+  static constexpr std::uint32_t uncombined = 15;
   // The number of updates in a full packet. Each value has `value_bytes` bytes.
   INTERLACE_HOST_DEVICE std::uint32_t capacity(std::uint32_t value_bytes) const {
     return (packet_bytes - 2 * header_bytes) /

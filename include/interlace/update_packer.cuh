@@ -161,7 +161,6 @@ class warp_packets {
  private:
   static constexpr std::uint32_t whole_warp = 0xffffffffU;
   static constexpr std::uint32_t most_sleep_ns = 256;
-  static constexpr std::uint32_t no_slot = 0xffffffffU;
 
   __device__ __forceinline__ std::uint32_t* words() const {
     return reinterpret_cast<std::uint32_t*>(head_);
@@ -245,30 +244,21 @@ class warp_packets {
     const std::uint32_t rank = __popc(active & ((1U << threadIdx.x % 32) - 1));
     unsigned char* p = packet(bin);
     const std::uint32_t count = filled(bin);
-    const bool same = has_one_value(active, p, count, rank, lanes);
     __syncwarp(active);
-    std::uint32_t slot = no_slot;
+    std::uint32_t slot = 0;
     if (rank == 0) {
-      slot = take_slot(owner);
-      const auto* value = reinterpret_cast<const std::uint32_t*>(p + update_queues::header_bytes);
-      *reinterpret_cast<uint4*>(p) =
-          make_uint4(same ? count | update_queues::same_value : count, bin - owner * windows,
-                     value[0], table_.value_bytes == 8 ? value[1] : 0U);
+      slot = atomicAdd(table_.queues.sent + owner, 1U);
+      // No number of packets may make the counter start again at 0.
+      if (slot >= table_.queues.packets) atomicSub(table_.queues.sent + owner, 1U);
+      *reinterpret_cast<uint4*>(p) = make_uint4(count, bin - owner * windows, 0, 0);
       filled(bin) = 0;
     }
     slot = __shfl_sync(active, slot, __ffs(static_cast<int>(active)) - 1);
     __syncwarp(active);
-    if (slot != no_slot) {
+    if (slot < table_.queues.packets) {
       unsigned char* to =
           table_.queues.to[owner] + static_cast<std::uint64_t>(slot) * table_.queues.packet_bytes;
-      if (same) {
-        // One loop stores the header and the offsets.
-        const auto* offsets = reinterpret_cast<const uint4*>(p + table_.offsets_at);
-        for (std::uint32_t w = rank; w < 1 + (count + 3) / 4; w += lanes) {
-          reinterpret_cast<uint4*>(to)[w] =
-              w == 0 ? *reinterpret_cast<const uint4*>(p) : offsets[w - 1];
-        }
-      } else if (count == table_.capacity) {
+      if (count == table_.capacity) {
         copy(p, to, table_.queues.packet_bytes, rank, lanes);
       } else {
         copy(p, to, update_queues::header_bytes + count * table_.value_bytes, rank, lanes);
@@ -278,41 +268,6 @@ class warp_packets {
       send_single(p, owner, count, rank, lanes);
     }
     __syncwarp(active);
-  }
-
-  // The number of the warp in the grid.
-  __device__ __forceinline__ static std::uint32_t number_of_warp() {
-    return blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-  }
-
-  // Takes a slot of the owner's queue. Returns no_slot if the queue is full.
-  __device__ __forceinline__ std::uint32_t take_slot(std::uint32_t owner) const {
-    const std::uint32_t stripes = table_.queues.stripes;
-    const std::uint32_t room = table_.queues.packets_of_stripe();
-    for (std::uint32_t k = 0; k < stripes; ++k) {
-      const std::uint32_t stripe = (number_of_warp() + k) % stripes;
-      std::uint32_t* sent = table_.queues.sent + table_.queues.counter(owner, stripe);
-      const std::uint32_t slot = atomicAdd(sent, 1U);
-      if (slot < room) return stripe * room + slot;
-      atomicSub(sent, 1U);  // so that no number of packets makes the counter start again at 0
-    }
-    return no_slot;
-  }
-
-  // Whether all updates of a packet have the same value.
-  __device__ __forceinline__ bool has_one_value(std::uint32_t active, const unsigned char* p,
-                                                std::uint32_t count, std::uint32_t rank,
-                                                std::uint32_t lanes) const {
-    const unsigned char* values = p + update_queues::header_bytes;
-    bool same = true;
-    if (table_.value_bytes == 4) {
-      const auto* v = reinterpret_cast<const std::uint32_t*>(values);
-      for (std::uint32_t k = rank; k < count; k += lanes) same = same && v[k] == v[0];
-    } else {
-      const auto* v = reinterpret_cast<const unsigned long long*>(values);
-      for (std::uint32_t k = rank; k < count; k += lanes) same = same && v[k] == v[0];
-    }
-    return __all_sync(active, same);
   }
 
   // Updates the owner's memory directly, because the owner's queue is full.
@@ -347,20 +302,11 @@ class warp_packets {
     const std::uint32_t own = 1U << threadIdx.x % 32;
     const std::uint32_t lanes = __popc(active);
     const std::uint32_t rank = __popc(active & (own - 1));
-    // Only warps share the flag, by relaxed loads and stores. The flag changes no result.
-    volatile std::uint32_t* useless = table_.queues.combining_is_useless;
-    // 0 before the warp's first full packet, and later 1 more than the number of packets that the
-    // warp still sends without combining.
     std::uint32_t& uncombined = words()[kernel::packing_head_bytes / 4 - 1];
-    std::uint32_t turns = uncombined;
-    if (turns == 0 && rank == 0) {
-      const bool tries = number_of_warp() % update_queues::uncombined == 0 || *useless == 0;
-      turns = tries ? 1 : update_queues::uncombined;
-    }
-    turns = __shfl_sync(active, turns, __ffs(static_cast<int>(active)) - 1);
+    const std::uint32_t skips = uncombined;
     __syncwarp(active);
-    if (turns > 1) {
-      if (rank == 0) uncombined = turns - 1;
+    if (skips != 0) {
+      if (rank == 0) uncombined = skips - 1;
       __syncwarp(active);
       return false;
     }
@@ -402,9 +348,7 @@ class warp_packets {
     const bool room = (table_.capacity - kept) * 4 >= table_.capacity;
     if (rank == 0) {
       filled(bin) = kept;
-      const bool useful = (table_.capacity - kept) * 16 >= table_.capacity;
-      uncombined = useful ? 1 : update_queues::uncombined;
-      *useless = useful ? 0 : 1;
+      if ((table_.capacity - kept) * 16 < table_.capacity) uncombined = update_queues::uncombined;
     }
     __syncwarp(active);
     return room;

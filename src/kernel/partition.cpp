@@ -113,19 +113,11 @@ region_state make_partition_state(region_options options, std::uint32_t element_
     update_queues queues;
     queues.packet_bytes = state.options.packet_bytes;
     const std::uint64_t capacity = queues.capacity(element_bytes);
-    const std::uint64_t bytes = state.options.queue_bytes;
-    std::uint64_t packets =
-        bytes == 0 ? (updates + capacity - 1) / capacity : bytes / state.options.packet_bytes;
-    // Small queues have one stripe, because stripes do not fill equally.
-    constexpr std::uint64_t least_packets_of_stripe = 64;
-    constexpr std::uint64_t stripes = update_queues::most_stripes;
-    if (packets >= stripes * least_packets_of_stripe) {
-      state.queue_stripes = update_queues::most_stripes;
-      // `queue_bytes` is a limit, but `queued_updates` is a need.
-      packets = (bytes == 0 ? packets + stripes - 1 : packets) / stripes * stripes;
-    }
-    constexpr std::uint64_t most = (std::uint64_t{1} << 31U) - stripes;
-    state.queued_packets = static_cast<std::uint32_t>(std::min(packets, most));
+    const std::uint64_t packets = state.options.queue_bytes == 0
+                                      ? (updates + capacity - 1) / capacity
+                                      : state.options.queue_bytes / state.options.packet_bytes;
+    state.queued_packets = static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(packets, std::numeric_limits<std::int32_t>::max()));
   }
   return state;
 }
@@ -150,12 +142,9 @@ std::uint64_t outbox_bytes(const region_state& state) {
 }
 
 std::uint64_t counters_bytes(const region_state& state) {
-  if (!packs_updates(row_of(state.options.mechanism))) return 0;
-  return (2 * counter_words(state) + update_queues::counter_words) * sizeof(std::uint32_t);
-}
-
-std::uint64_t counter_words(const region_state& state) {
-  return std::uint64_t{state.devices()} * state.queue_stripes * update_queues::counter_words;
+  return packs_updates(row_of(state.options.mechanism))
+             ? std::uint64_t{2} * state.devices() * sizeof(std::uint32_t)
+             : 0;
 }
 
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
@@ -190,9 +179,7 @@ update_queues queues_of(const region_state& state, std::uint32_t device) {
   queues.combines = state.options.combine_in_packets;
   queues.windows = state.update_windows;
   queues.window_shift = state.window_shift;
-  queues.stripes = state.queue_stripes;
-  queues.sent = state.sent[device] + state.parity * counter_words(state);
-  queues.combining_is_useless = state.sent[device] + 2 * counter_words(state);
+  queues.sent = state.sent[device] + std::size_t{state.parity} * state.devices();
   const std::uint64_t queue_bytes =
       std::uint64_t{state.queued_packets} * state.options.packet_bytes;
   for (std::uint32_t d = 0; d < state.devices(); ++d) {

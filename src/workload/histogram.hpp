@@ -28,14 +28,8 @@ struct histogram_count {
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     block.each([&](auto lane) {
-      // A lane loads its next key before it counts a key.
-      const std::uint64_t first = lane.global_index();
-      std::uint32_t ahead = first < keys.size ? lane.load_index(keys, first) : 0;
-      for (auto k : lane.range(first, keys.size, lane.global_count())) {
-        const std::uint32_t key = ahead;
-        const std::uint64_t next = k + lane.global_count();
-        if (next < keys.size) ahead = lane.load_index(keys, next);
-        lane.update(bins, key, 1U);
+      for (auto k : lane.range(lane.global_index(), keys.size, lane.global_count())) {
+        lane.update(bins, lane.load_index(keys, k), 1U);
         lane.compute(operation::integer, 8 + 3 * bins.devices);
       }
     });

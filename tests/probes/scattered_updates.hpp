@@ -49,14 +49,12 @@ struct scattered_updates_kernel {
 template <class T, combine Op>
 struct scattered_updates {
   static constexpr std::uint32_t each = 5;
-  static constexpr std::uint64_t stretch = 1600;
 
   std::vector<std::uint64_t> boundaries;
   std::vector<std::vector<std::uint64_t>> elements;  // one list for each device
   std::vector<std::vector<T>> values;
 
-  // Makes random updates. The first `hot` elements get half of all updates. In every second stretch
-  // of `stretch` updates, all values are 7, so that packets with one value occur.
+  // Makes random updates. The first `hot` elements get half of all updates.
   scattered_updates(std::uint32_t devices, std::uint64_t size, std::uint64_t count,
                     std::uint64_t hot) {
     for (std::uint32_t d = 0; d <= devices; ++d) boundaries.push_back(size * d / devices);
@@ -69,10 +67,8 @@ struct scattered_updates {
         elements.back().push_back(element);
         // All stores to one element store the same value, so the order of the stores does not
         // matter.
-        const bool alike = Op != combine::store && k / stretch % 2 == 1;
         values.back().push_back(
-            alike ? T{7}
-                  : static_cast<T>(mixed_bits(Op == combine::store ? element : random + 7) % 1000));
+            static_cast<T>(mixed_bits(Op == combine::store ? element : random + 7) % 1000));
       }
     }
   }

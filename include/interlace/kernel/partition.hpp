@@ -60,8 +60,6 @@ std::uint64_t partials_bytes(const region_state& state);
 std::uint64_t inbox_bytes(const region_state& state, std::uint32_t device);
 std::uint64_t outbox_bytes(const region_state& state);
 std::uint64_t counters_bytes(const region_state& state);
-// The number of 4-byte words of a device's counters of packets in one epoch.
-std::uint64_t counter_words(const region_state& state);
 
 // The number of bytes that packets take in a block's shared memory.
 std::uint32_t packing_bytes(const region_state& state, std::uint32_t threads,
@@ -164,123 +162,60 @@ struct unpack_updates {
   std::uint32_t device = 0;
   std::uint32_t devices = 0;
   std::uint32_t packets = 0;  // number of packets for which each queue has room
-  std::uint32_t stripes = 1;  // number of stripes of each queue
   std::uint32_t packet_words = 0;
   std::uint32_t offsets_at = 0;  // offset in a packet, in words
   std::uint32_t windows = 1;
   std::uint32_t window = 0;                     // number of this launch's window
   const std::uint32_t* queues = nullptr;        // queues of the device, ordered by sender
-  const std::uint32_t* sent[max_devices] = {};  // for each sender, its counters of this epoch
-  local<std::uint32_t> next;                    // the device's own counters of the next epoch
+  const std::uint32_t* sent[max_devices] = {};  // for each sender, its counters, ordered by owner
+  local<std::uint32_t> next;                    // the device's own counters, ordered by owner
 
   template <class Block>
   INTERLACE_KERNEL void operator()(Block& block) const {
     if (block.index() == 0) {
       block.each([&](auto lane) {
-        for (auto k : lane.range(lane.index(), devices * stripes, block.threads())) {
-          lane.store(next, std::uint64_t{k} * update_queues::counter_words, 0U);
-        }
+        if (lane.index() < devices) lane.store(next, lane.index(), 0U);
       });
     }
     const std::uint64_t warps = block.threads() / block.warp_width();
     auto matches = lane_state<bool>(block);
-    // Each block handles one stripe of each queue, or several stripes if there are few blocks.
-    const std::uint32_t groups =
-        block.count() < stripes ? static_cast<std::uint32_t>(block.count()) : stripes;
-    const auto group = static_cast<std::uint32_t>(block.index() % groups);
-    const std::uint64_t rank = block.index() / groups;
-    const std::uint64_t blocks = (block.count() - group + groups - 1) / groups;
-    const std::uint32_t own_stripes = (stripes - group + groups - 1) / groups;
-    update_queues layout;
-    layout.packets = packets;
-    layout.stripes = stripes;
-    const std::uint32_t room = layout.packets_of_stripe();
     // With windows, the device's own packets come first.
-    const std::uint32_t skipped = windows == 1 ? 1 : 0;
-    const std::uint32_t turns = (devices - skipped) * own_stripes;
-    const auto sender = [&](std::uint32_t turn) {
-      return (device + skipped + turn / own_stripes) % devices;
-    };
-    const auto stripe = [&](std::uint32_t turn) { return group + turn % own_stripes * groups; };
-    const auto arrived = [&](std::uint32_t turn) {
-      return block.load(local<const std::uint32_t>{sent[sender(turn)], next.size},
-                        layout.counter(device, stripe(turn)));
-    };
-    // The counters are in the memory of the senders. The block loads the next turn's counter before
-    // it handles the packets of a turn.
-    std::uint32_t ahead = turns == 0 ? 0 : arrived(0);
-    for (std::uint32_t turn = 0; turn < turns; ++turn) {
-      const std::uint32_t came = ahead;
-      if (turn + 1 < turns) ahead = arrived(turn + 1);
-      const std::uint64_t first = std::uint64_t{sender(turn)} * packets + stripe(turn) * room;
-      unpack_stripe(block, matches, queues + first * packet_words, came < room ? came : room, rank,
-                    blocks * warps);
+    for (std::uint32_t step = windows == 1 ? 1 : 0; step < devices; ++step) {
+      const std::uint32_t from = (device + step) % devices;
+      const std::uint32_t came =
+          block.load(local<const std::uint32_t>{sent[from], devices}, device);
+      const std::uint32_t count = came < packets ? came : packets;
+      const std::uint32_t* queue = queues + std::uint64_t{from} * packets * packet_words;
+      block.each_warp([&](auto warp) {
+        const std::uint64_t first = block.index() * warps + warp.index();
+        if (windows == 1) {
+          for (std::uint64_t p = first; p < count; p += block.count() * warps) {
+            unpack(block, warp, queue + p * packet_words);
+          }
+          return;
+        }
+        // Each lane looks up the window of one packet.
+        const std::uint32_t width = block.warp_width();
+        for (std::uint64_t p = first * width; p < count; p += block.count() * warps * width) {
+          warp.each([&](auto lane) {
+            const std::uint64_t own = p + lane.in_warp();
+            const local<const std::uint32_t> words{queue + own * packet_words, packet_words};
+            matches[lane] = own < count && lane.load(words, 1) == window;
+            lane.compute(operation::integer, 8);
+          });
+          for (std::uint64_t rest = warp.ballot(matches); rest != 0; rest &= rest - 1) {
+            unpack(block, warp, queue + (p + lowest_lane(rest)) * packet_words);
+          }
+        }
+      });
     }
   }
 
  private:
-  // Handles the packets of a stripe, `warps` warps together. `rank` is the number of the block
-  // among the blocks of the stripe.
-  template <class Block, class Matches>
-  INTERLACE_KERNEL void unpack_stripe(Block& block, Matches& matches, const std::uint32_t* queue,
-                                      std::uint64_t count, std::uint64_t rank,
-                                      std::uint64_t warps) const {
-    block.each_warp([&](auto warp) {
-      const std::uint64_t first = rank * (block.threads() / block.warp_width()) + warp.index();
-      if (windows == 1) {
-        // The warp loads the next packet's header before it handles a packet.
-        header ahead =
-            first < count ? header_of_packet(warp, queue + first * packet_words) : header{};
-        for (std::uint64_t p = first; p < count; p += warps) {
-          const header own = ahead;
-          if (p + warps < count) ahead = header_of_packet(warp, queue + (p + warps) * packet_words);
-          unpack(block, warp, queue + p * packet_words, own);
-        }
-        return;
-      }
-      // Each lane looks up the window of one packet.
-      const std::uint32_t width = block.warp_width();
-      for (std::uint64_t p = first * width; p < count; p += warps * width) {
-        warp.each([&](auto lane) {
-          const std::uint64_t own = p + lane.in_warp();
-          const local<const std::uint32_t> words{queue + own * packet_words, packet_words};
-          matches[lane] = own < count && lane.load(words, 1) == window;
-          lane.compute(operation::integer, 8);
-        });
-        for (std::uint64_t rest = warp.ballot(matches); rest != 0; rest &= rest - 1) {
-          const std::uint32_t* at = queue + (p + lowest_lane(rest)) * packet_words;
-          unpack(block, warp, at, header_of_packet(warp, at));
-        }
-      }
-    });
-  }
-
-  struct header {
-    std::uint32_t count = 0;  // number of updates, perhaps with the bit `same_value`
-    T value{};                // the value of all updates if the bit is set
-  };
-
-  template <class Warp>
-  INTERLACE_KERNEL header header_of_packet(const Warp& warp, const std::uint32_t* at) const {
-    return {warp.load(local<const std::uint32_t>{at, packet_words}, 0),
-            warp.load(local<const T>{reinterpret_cast<const T*>(at + 2), 1}, 0)};
-  }
-
   template <class Block, class Warp>
-  INTERLACE_KERNEL void unpack(Block& block, const Warp& warp, const std::uint32_t* at,
-                               const header& head) const {
+  INTERLACE_KERNEL void unpack(Block& block, const Warp& warp, const std::uint32_t* at) const {
     const local<const std::uint32_t> words{at, packet_words};
-    const std::uint32_t updates = head.count & ~update_queues::same_value;
-    if (head.count != updates) {
-      constexpr std::uint32_t first = update_queues::header_bytes / 4;
-      warp.each([&](auto lane) {
-        for (auto k : lane.range(lane.in_warp(), updates, block.warp_width())) {
-          lane.update(part, lane.load_index(words, first + k), head.value);
-          lane.compute(operation::integer, 6);
-        }
-      });
-      return;
-    }
+    const std::uint32_t updates = warp.load(words, 0);
     const local<const T> values{reinterpret_cast<const T*>(at + 4), updates};
     warp.each([&](auto lane) {
       for (auto k : lane.range(lane.in_warp(), updates, block.warp_width())) {
@@ -337,10 +272,8 @@ void deliver_updates(Node& node, const region_state& state, std::uint32_t device
     queues.packet_bytes = state.options.packet_bytes;
     k.offsets_at = queues.offsets_at(sizeof(T)) / 4;
     k.queues = static_cast<const std::uint32_t*>(state.inboxes[device][parity]);
-    k.stripes = state.queue_stripes;
-    const std::uint64_t words = counter_words(state);
-    for (std::uint32_t d = 0; d < devices; ++d) k.sent[d] = state.sent[d] + parity * words;
-    k.next = {state.sent[device] + (parity ^ 1U) * words, words};
+    for (std::uint32_t d = 0; d < devices; ++d) k.sent[d] = state.sent[d] + parity * devices;
+    k.next = {state.sent[device] + (parity ^ 1U) * devices, devices};
     k.windows = state.update_windows;
     const std::uint64_t most = state.options.unpack_blocks == 0
                                    ? most_delivery_blocks

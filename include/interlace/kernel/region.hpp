@@ -162,14 +162,13 @@ struct region_state {
   // For partitions only (interlace/kernel/partition.hpp): buffers[device][0] is the device's part.
   // partials[device] has all elements and accumulates the device's contributions. Contributions of
   // other devices arrive in inboxes[device][parity]. With the mechanism `packed`, an inbox holds
-  // queues of packets. sent[device] counts the device's packets: it has a number for each parity,
-  // owner and stripe. update_queues::combining_is_useless follows these numbers.
+  // queues of packets. sent[device] counts the device's packets: it has a number for each parity
+  // and owner.
   bool is_partition = false;
   std::array<std::array<void*, 2>, max_devices> inboxes{};
   std::array<std::uint32_t*, max_devices> sent{};
   std::array<void*, max_devices> outboxes{};  // queues that an exchange moves to the inboxes
   std::uint32_t queued_packets = 0;           // number of packets for which each queue has room
-  std::uint32_t queue_stripes = 1;            // number of stripes of each queue
   std::uint32_t window_shift = 0;             // log2 of the number of elements of a window
   std::uint32_t update_windows = 1;           // number of windows of the largest part
   // The memory in which kernels of each device note an update beyond the array's end; null if

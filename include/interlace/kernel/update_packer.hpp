@@ -97,8 +97,6 @@ class update_packer {
   }
 
  private:
-  static constexpr std::uint32_t no_slot = 0xffffffffU;
-
   struct update {
     std::uint32_t bin = 0;
     std::uint32_t offset = 0;
@@ -156,8 +154,7 @@ class update_packer {
   update_counts* counts_of(std::uint32_t bin) const {
     return bin / queues_.windows == device_ ? nullptr : counts_;
   }
-  template <class Byte>
-  Byte* value_at(Byte* packet, std::uint32_t k) const {
+  unsigned char* value_at(unsigned char* packet, std::uint32_t k) const {
     return packet + update_queues::header_bytes + std::size_t{k} * value_bytes_;
   }
   unsigned char* offset_at(unsigned char* packet, std::uint32_t k) const {
@@ -170,7 +167,7 @@ class update_packer {
   }
 
   // Names for the packer's accesses. They stand for places in a kernel's source.
-  enum class step : std::uint8_t { value, offset, slot, compare, read, write, single };
+  enum class step : std::uint8_t { value, offset, slot, read, write, single };
   static site_id site_of(step s) {
     static constexpr char places[8] = {};
     return static_cast<site_id>(
@@ -217,31 +214,18 @@ class update_packer {
     if constexpr (Observer::active) observer.on_barrier(false);
     for (std::uint32_t bin = 0; bin < bins_; ++bin) {
       if (filled(warp, bin) != capacity_) continue;
-      if (!queues_.combines || !make_room(observer, place, warp, bin)) {
+      if (!queues_.combines || !make_room(observer, warp, bin)) {
         send(observer, place, warp, bin);
       }
     }
   }
 
-  // The number of a warp in the grid.
-  static std::uint32_t number_of(const block_place& place, std::uint32_t warp) {
-    const std::uint64_t warps = (place.threads + place.warp_width - 1) / place.warp_width;
-    return static_cast<std::uint32_t>(place.index * warps + warp);
-  }
-
   // Combines updates of the same element. Returns true if the combining freed at least a quarter of
   // the packet.
   template <class Observer>
-  bool make_room(Observer& observer, const block_place& place, std::uint32_t warp,
-                 std::uint32_t bin) {
-    std::uint32_t& turns = uncombined_[warp];
-    if (turns == 0) {
-      const bool tries = number_of(place, warp) % update_queues::uncombined == 0 ||
-                         *queues_.combining_is_useless == 0;
-      turns = tries ? 1 : update_queues::uncombined;
-    }
-    if (turns > 1) {
-      --turns;
+  bool make_room(Observer& observer, std::uint32_t warp, std::uint32_t bin) {
+    if (uncombined_[warp] != 0) {
+      --uncombined_[warp];
       return false;
     }
     unsigned char* p = packet(warp, bin);
@@ -266,9 +250,7 @@ class update_packer {
     const std::uint32_t freed = n - kept;
     if (update_counts* counts = counts_of(bin)) counts->combined += freed;
     n = kept;
-    const bool useful = freed * 16 >= capacity_;
-    turns = useful ? 1 : update_queues::uncombined;
-    *queues_.combining_is_useless = useful ? 0 : 1;
+    if (freed * 16 < capacity_) uncombined_[warp] = update_queues::uncombined;
     return freed * 4 >= capacity_;
   }
 
@@ -278,30 +260,30 @@ class update_packer {
     unsigned char* p = packet(warp, bin);
     const std::uint32_t n = std::exchange(filled(warp, bin), 0U);
     const std::uint32_t window = bin % queues_.windows;
-    const bool same = has_one_value(observer, place, warp, p, n);
-    const std::uint32_t head = same ? n | update_queues::same_value : n;
     std::memset(p, 0, update_queues::header_bytes);
-    std::memcpy(p, &head, sizeof head);
-    std::memcpy(p + sizeof head, &window, sizeof window);
-    std::memcpy(p + 2 * sizeof head, value_at(p, 0), value_bytes_);
-    const std::uint32_t slot = take_slot(observer, place, warp, owner);
-    if (slot == no_slot) {
+    std::memcpy(p, &n, sizeof n);
+    std::memcpy(p + sizeof n, &window, sizeof window);
+    const std::uint32_t first = warp * place.warp_width;
+    if constexpr (Observer::active) {
+      observer.begin_segment();
+      observer.begin_lane(first);
+      note(observer, access_kind::atomic, memory_space::local, queues_.sent + owner, 4, step::slot);
+      observer.on_acquire_release();
+    }
+    if (queues_.sent[owner] >= queues_.packets) {
       send_single(observer, place, warp, bin, n);
       return;
     }
+    const std::uint32_t slot = queues_.sent[owner]++;
     unsigned char* to = queues_.to[owner] + std::size_t{slot} * queues_.packet_bytes;
     std::uint32_t bytes = queues_.packet_bytes;
-    if (same) {
-      // One loop stores the header and the offsets.
-      bytes = update_queues::header_bytes + (n * 4 + 15) / 16 * 16;
-      copy(observer, place, warp, p, p + offsets_at_ - update_queues::header_bytes, to, bytes);
-    } else if (n == capacity_) {
-      copy(observer, place, warp, p, p, to, bytes);
+    if (n == capacity_) {
+      copy(observer, place, warp, p, to, bytes);
     } else {
       const std::uint32_t values = (update_queues::header_bytes + n * value_bytes_ + 15) / 16 * 16;
       const std::uint32_t offsets = (n * 4 + 15) / 16 * 16;
-      copy(observer, place, warp, p, p, to, values);
-      copy(observer, place, warp, p + offsets_at_, p + offsets_at_, to + offsets_at_, offsets);
+      copy(observer, place, warp, p, to, values);
+      copy(observer, place, warp, p + offsets_at_, to + offsets_at_, offsets);
       bytes = values + offsets;
     }
     if (update_counts* counts = counts_of(bin)) {
@@ -310,66 +292,21 @@ class update_packer {
     }
   }
 
-  // Takes a slot of the owner's queue. Returns no_slot if the queue is full.
-  template <class Observer>
-  std::uint32_t take_slot(Observer& observer, const block_place& place, std::uint32_t warp,
-                          std::uint32_t owner) const {
-    const std::uint32_t room = queues_.packets_of_stripe();
-    for (std::uint32_t k = 0; k < queues_.stripes; ++k) {
-      const std::uint32_t stripe = (number_of(place, warp) + k) % queues_.stripes;
-      std::uint32_t& sent = queues_.sent[queues_.counter(owner, stripe)];
-      if constexpr (Observer::active) {
-        observer.begin_segment();
-        observer.begin_lane(warp * place.warp_width);
-        note(observer, access_kind::atomic, memory_space::local, &sent, 4, step::slot);
-        observer.on_acquire_release();
-      }
-      if (sent < room) return stripe * room + sent++;
-    }
-    return no_slot;
-  }
-
-  // Whether all updates of a packet have the same value.
-  template <class Observer>
-  bool has_one_value(Observer& observer, const block_place& place, std::uint32_t warp,
-                     const unsigned char* p, std::uint32_t n) const {
-    if constexpr (Observer::active) {
-      const std::uint32_t first = warp * place.warp_width;
-      const std::uint32_t lanes = std::min(place.threads, first + place.warp_width) - first;
-      for (std::uint32_t at = 0; at < n; at += lanes) {
-        observer.begin_segment();
-        for (std::uint32_t k = at; k < std::min(n, at + lanes); ++k) {
-          observer.begin_lane(first + k - at);
-          note(observer, access_kind::load, memory_space::shared, value_at(p, k), value_bytes_,
-               step::compare);
-        }
-        observer.on_barrier(false);
-      }
-    }
-    for (std::uint32_t k = 1; k < n; ++k) {
-      if (std::memcmp(value_at(p, k), value_at(p, 0), value_bytes_) != 0) return false;
-    }
-    return true;
-  }
-
-  // Copies bytes, in multiples of 16, from shared memory. The first 16 bytes come from `head`, and
-  // the other bytes come from their places after `from`.
+  // Copies bytes, in multiples of 16, from shared memory.
   template <class Observer>
   static void copy(Observer& observer, const block_place& place, std::uint32_t warp,
-                   const unsigned char* head, const unsigned char* from, unsigned char* to,
-                   std::uint32_t bytes) {
-    constexpr std::uint32_t each = 16;
-    std::memcpy(to, head, each);
-    std::memcpy(to + each, from + each, bytes - each);
+                   const unsigned char* from, unsigned char* to, std::uint32_t bytes) {
+    std::memcpy(to, from, bytes);
     if constexpr (Observer::active) {
+      constexpr std::uint32_t each = 16;
       const std::uint32_t first = warp * place.warp_width;
       const std::uint32_t lanes = std::min(place.threads, first + place.warp_width) - first;
       for (std::uint32_t at = 0; at < bytes; at += lanes * each) {
         observer.begin_segment();
         for (std::uint32_t k = 0; k < lanes && at + k * each < bytes; ++k) {
           observer.begin_lane(first + k);
-          const unsigned char* source = at + k == 0 ? head : from + at + k * each;
-          note(observer, access_kind::load, memory_space::shared, source, each, step::read);
+          note(observer, access_kind::load, memory_space::shared, from + at + k * each, each,
+               step::read);
           note(observer, access_kind::store, memory_space::local, to + at + k * each, each,
                step::write);
         }
@@ -418,8 +355,7 @@ class update_packer {
   std::vector<std::vector<update>> lanes_;  // for each lane, the updates that wait
   std::vector<lane_update> turn_;
   std::vector<std::uint32_t> filled_;  // [warp][bin]: number of updates in the packet
-  // [warp]: 0 before the warp's first full packet, and later 1 more than the number of full packets
-  // that the warp still sends without combining
+  // [warp]: number of full packets that the warp still sends without combining
   std::vector<std::uint32_t> uncombined_;
   std::vector<line> lines_;  // [warp][bin][packet_bytes]
 };
