@@ -166,6 +166,16 @@ class warp_values {
   std::array<T, 64> values{};
 };
 
+// The same value for each lane of a warp.
+template <class T>
+struct same_value {
+  template <class Lane>
+  T operator[](const Lane&) const {
+    return value;
+  }
+  T value{};
+};
+
 // Iterates from begin to end by step. Tells the observer where iterations start and where the loop
 // ends, even if `break` ends the loop early.
 template <class Observer, class I>
@@ -715,11 +725,9 @@ class serial_warp : public accessor<Observer> {
     return result;
   }
   template <class T>
-  warp_values<T> shuffle(const lane_values<T>& state, std::uint32_t lane) const {
+  same_value<T> shuffle(const lane_values<T>& state, std::uint32_t lane) const {
     note_shuffle(1);
-    warp_values<T> result;
-    result.values.fill(state.data()[first() + lane]);
-    return result;
+    return {state.data()[first() + lane]};
   }
 
  private:

@@ -26,12 +26,11 @@ class use_tracker {
     return front != 0 && front != epoch_;
   }
   void read(std::uint32_t device, std::uint64_t element) {
-    // the device's own element
-    if (element >= boundaries_[device] && element < boundaries_[device + 1]) return;
     reader& r = readers_[device];
-    std::uint32_t& stamp = r.stamps[element];
-    if (stamp == epoch_ + 1) return;
-    stamp = epoch_ + 1;
+    std::uint64_t& seen = r.seen[element / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (element % 64);
+    if ((seen & bit) != 0) return;
+    seen |= bit;
     // Only elements that were written in the previous epoch, or set before the first epoch, are
     // counted as used.
     if (front_stamp(element) == epoch_) ++r.used_now;
@@ -42,6 +41,7 @@ class use_tracker {
     if (epoch_ > 0) used_ += used_now;
     used_last_ = used_now;
     ++epoch_;
+    forget_reads();
   }
 
   std::uint32_t epochs() const { return epoch_; }
@@ -56,10 +56,14 @@ class use_tracker {
     std::uint32_t last = 0;    // epoch + 1 of the last store
     std::uint32_t before = 0;  // epoch + 1 of the last store in an earlier epoch
   };
-  struct alignas(64) reader {           // aligned, so that two readers share no cache line
-    std::vector<std::uint32_t> stamps;  // [element]: epoch + 1 of the last load
+  struct alignas(64) reader {  // aligned, so that two readers share no cache line
+    // One bit for each element. The bit is set if the device has read the element in this epoch, or
+    // if the element is the device's own. A bit and not a stamp: a kernel reads many elements
+    // several times, and bits stay in the host's cache.
+    std::vector<std::uint64_t> seen;
     std::uint64_t used_now = 0;
   };
+  void forget_reads();
 
   // Epoch + 1 of the last store in an earlier epoch. Stores of the current epoch go to the back and
   // do not change the result. Such stores may therefore run at the same time as this function.

@@ -221,9 +221,16 @@ class event_queue {
   void order_open() {
     if (open_.size() < counted_from) {
       // The bucket is mostly in order already. The list starts with the latest event, so this loop
-      // goes through the bucket from its end. The sort therefore has little to do.
-      for (std::size_t i = open_.size(); i-- > 0;) order_.push_back(key_of(open_[i], i));
-      std::sort(order_.begin(), order_.end(), std::greater<>());
+      // goes through the bucket from its end. Each event therefore moves past few others.
+      order_.resize(open_.size());
+      std::uint64_t* const keys = order_.data();
+      std::size_t listed = 0;
+      for (std::size_t i = open_.size(); i-- > 0;) {
+        const std::uint64_t key = key_of(open_[i], i);
+        std::size_t at = listed++;
+        for (; at > 0 && keys[at - 1] < key; --at) keys[at] = keys[at - 1];
+        keys[at] = key;
+      }
       return;
     }
     // A bucket has only bucket_ps different times. The number of events at each time therefore

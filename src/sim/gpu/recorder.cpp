@@ -70,10 +70,9 @@ void recorder::grow_table() {
 }
 
 // Finds the instruction, or inserts it, for a lane that does not follow the previous lane's path.
-std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
-                               kernel::memory_space space) {
-  const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
-  if (follower != none && is_next(nodes_[follower], key)) return follower;
+// `follower` is the node after the cursor.
+std::uint32_t recorder::search_all(std::uint32_t follower, std::uint64_t key, instruction_kind kind,
+                                   std::uint32_t bytes, kernel::memory_space space) {
   const std::uint32_t first = find(key);
   std::uint32_t before = none;
   if (first != none) {
@@ -97,10 +96,13 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
     addresses_.resize(std::max(addresses_.size(), nodes_.size() << lane_bits_));
   }
   nodes_[count_].key_in_order = 0;
+  nodes_[count_].later_in_order = false;
   node& n = nodes_[id];
   n = node{};
   n.key = key;
-  n.key_in_order = id == cursor_ + 1 && before == none ? key : 0;
+  const bool in_order = id == cursor_ + 1;
+  n.key_in_order = in_order && before == none ? key : 0;
+  n.later_in_order = in_order && before != none;
   n.kind = kind;
   n.ends_iteration = false;
   n.bytes = static_cast<std::uint8_t>(bytes);
@@ -108,7 +110,10 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   n.instance_before = before;
   n.next = follower;
   (cursor_ == none ? head_ : nodes_[cursor_].next) = id;
-  if (follower != none) nodes_[follower].key_in_order = 0;
+  if (follower != none) {
+    nodes_[follower].key_in_order = 0;
+    nodes_[follower].later_in_order = false;
+  }
   if (before != none) {
     nodes_[before].instance_behind = id;
     nodes_[first].latest = id;
@@ -125,17 +130,18 @@ std::uint32_t recorder::search(std::uint64_t key, instruction_kind kind, std::ui
   return id;
 }
 
-bool recorder::note_subscriber(const kernel::access& a, instruction_kind kind,
-                               std::uint64_t& address, bool& up_to_date) {
-  if (settings_->subscribed[a.region] == nullptr) return true;
-  subscribed_pages& s = *settings_->subscribed[a.region];
+recorder::subscriber_note recorder::note_subscriber(std::uint32_t region, std::uint64_t element,
+                                                    bool primary, instruction_kind kind,
+                                                    std::uint64_t address) const {
+  if (settings_->subscribed[region] == nullptr) return {address};
+  subscribed_pages& s = *settings_->subscribed[region];
   if (kind == instruction_kind::load) {
-    up_to_date = s.load(settings_->device, a.element);
-    if (!up_to_date) address = s.at_owner(settings_->device, a.element, address);
-    return true;
+    const bool up_to_date = s.load(settings_->device, element);
+    if (!up_to_date) address = s.at_owner(settings_->device, element, address);
+    return {address, true, up_to_date};
   }
-  return a.primary ||
-         s.receives(static_cast<std::uint32_t>(address >> settings_->slot_bits), a.element);
+  const auto owner = static_cast<std::uint32_t>(address >> settings_->slot_bits);
+  return {address, primary || s.receives(owner, element)};
 }
 
 void recorder::append(std::uint32_t warp, instruction_kind kind, std::uint32_t count,
@@ -268,10 +274,10 @@ bool recorder::begin_repeated(std::uint32_t warp, std::uint32_t lanes, const voi
   return true;
 }
 
-void recorder::note_repeated(const kernel::access& a, instruction_kind kind) {
-  if (a.space == kernel::memory_space::shared) return;
+void recorder::note_repeated(kernel::memory_space space, instruction_kind kind) {
+  if (space == kernel::memory_space::shared) return;
   if (kind == instruction_kind::atomic ||
-      (kind == instruction_kind::store && a.space == kernel::memory_space::replicated)) {
+      (kind == instruction_kind::store && space == kernel::memory_space::replicated)) {
     throw model_error(
         "a repeated stretch of a kernel (warp.repeated) stores to a region or has "
         "atomics, whose instructions may differ each time");
@@ -330,6 +336,20 @@ std::uint32_t recorder::bank_cycles(const node& n, const std::uint64_t* addresse
   const auto count = static_cast<std::uint32_t>(__builtin_popcountll(n.lanes));
   if (n.bytes == 4 && in_steps(addresses, count, 4)) return (count + banks - 1) / banks;
   if (in_steps(addresses, count, 0)) return per_lane;
+  // Mostly the words are close to each other. A row is a word of each bank, and a bit stands for a
+  // word. A bank takes a cycle for each row in which its word is read.
+  constexpr std::size_t rows = 3;
+  std::array<std::uint32_t, rows + 1> read{};
+  const std::uint64_t first_row = (addresses[0] >> 2U) / banks - 1;
+  for (std::uint32_t k = 0; k < count; ++k) {
+    const std::uint64_t word = addresses[k] >> 2U;
+    const std::size_t row = std::min<std::size_t>(word / banks - first_row, rows);
+    read[row] |= 1U << (word % banks);
+  }
+  if (read[rows] == 0) {
+    const std::uint32_t twice = (read[0] & read[1]) | (read[0] & read[2]) | (read[1] & read[2]);
+    return ((read[0] & read[1] & read[2]) != 0 ? 3 : twice != 0 ? 2 : 1) * per_lane;
+  }
   // NOLINTBEGIN(cppcoreguidelines-pro-type-member-init): only elements that were written are read
   std::array<std::uint64_t, 64> words;       // the different words so far
   std::array<std::uint8_t, 64> same_bank;    // for each word, the previous word of the same bank
@@ -397,21 +417,34 @@ void recorder::emit_loads(std::uint32_t bytes, const std::uint64_t* addresses, s
   std::size_t found = 0;
   std::uint64_t line = 1;  // differs from every line's address
   std::size_t at = 0;
-  for (std::uint32_t k = 0; k < count; ++k) {
+  // Finds the place of a line's sectors, or adds the line.
+  const auto go_to = [&](std::uint64_t to_line) {
+    line = to_line;
+    at = found;
+    while (at > 0 && (lines[at - 1] & ~line_mask) != line) --at;
+    if (at == 0) {
+      lines[found++] = line;
+      at = found;
+    }
+    --at;
+  };
+  std::uint64_t bits = 0;
+  for (std::uint32_t k = 0; k < count; ++k) bits |= addresses[k];
+  // Each element is in one sector.
+  const bool in_sector =
+      (bytes & (bytes - 1)) == 0 && bytes <= settings_->sector_bytes && (bits & (bytes - 1)) == 0;
+  if (in_sector) {
+    for (std::uint32_t k = 0; k < count; ++k) {
+      if ((addresses[k] & ~line_mask) != line) go_to(addresses[k] & ~line_mask);
+      lines[at] |= std::uint64_t{1} << ((addresses[k] & line_mask) >> sector_shift_);
+    }
+  }
+  for (std::uint32_t k = 0; k < count && !in_sector; ++k) {
     const std::uint64_t offset = addresses[k] & line_mask;
     const std::uint64_t last = std::min(offset + bytes - 1, offset | 63U);
     const std::uint64_t sectors = (std::uint64_t{2} << (last >> sector_shift_)) -
                                   (std::uint64_t{1} << (offset >> sector_shift_));
-    if (addresses[k] - offset != line) {
-      line = addresses[k] - offset;
-      at = found;
-      while (at > 0 && (lines[at - 1] & ~line_mask) != line) --at;
-      if (at == 0) {
-        lines[found++] = line;
-        at = found;
-      }
-      --at;
-    }
+    if (addresses[k] - offset != line) go_to(addresses[k] - offset);
     lines[at] |= sectors;
   }
   for (std::size_t k = 0; k < found; ++k) to.lines.push_back(line_access::unpack(lines[k]));
@@ -674,6 +707,7 @@ void recorder::flush() {
   }
   count_ = 0;
   nodes_.front().key_in_order = 0;
+  nodes_.front().later_in_order = false;
   head_ = none;
   go_behind(none);
 }

@@ -102,7 +102,8 @@ class recorder {
     go_behind(none);
   }
   // The function is always inlined, because most properties of an access are known when the kernel
-  // is compiled.
+  // is compiled. It passes no reference to the access on. Otherwise the compiler would have to
+  // write the whole access to memory.
   [[gnu::always_inline]] std::uint32_t on_access(const kernel::access& a) {
     if (kernel::counts_as_work(a)) ++work_;
     const instruction_kind kind = kind_of(a);
@@ -123,7 +124,7 @@ class recorder {
     *slot_ = address;
     step();
     if (keeps_) [[unlikely]]
-      note_repeated(a, kind);
+      note_repeated(a.space, kind);
     return cursor_ + first_id_;
   }
   [[gnu::always_inline]] void on_compute(const operations& work, kernel::site_id site) {
@@ -217,6 +218,9 @@ class recorder {
     std::uint8_t bytes = 0;
     bool ends_iteration = false;
     kernel::memory_space space = kernel::memory_space::local;
+    // Whether this node is a later instance of its key, and is stored directly after the node that
+    // a lane executes before it.
+    bool later_in_order = false;
   };
 
   static instruction_kind kind_of(const kernel::access& a) {
@@ -245,12 +249,17 @@ class recorder {
     return n.key == key && !came(n) &&
            (n.instance_before == none || came(nodes_[n.instance_before]));
   }
+  // Whether the node `upcoming_` is a later instance of the key, and the next node that the lane
+  // reaches.
+  bool is_upcoming(std::uint64_t key) const {
+    return upcoming_->later_in_order && is_next(*upcoming_, key);
+  }
   // Returns the node of the instruction that the lane executes next. step() moves past that node.
   // Most lanes take the same path as the previous lane, and the next node is mostly also the next
   // node in memory, so the function rarely follows a link.
   [[gnu::always_inline]] node& reach(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
                                      kernel::memory_space space) {
-    if (upcoming_->key_in_order != key || came(*upcoming_)) [[unlikely]] {
+    if ((upcoming_->key_in_order != key || came(*upcoming_)) && !is_upcoming(key)) [[unlikely]] {
       go_behind(search(key, kind, bytes, space) - 1);  // 0 - 1 is `none`
     }
     return *upcoming_;
@@ -266,7 +275,13 @@ class recorder {
     slot_ = &addresses_[(std::size_t{id + 1} << lane_bits_) + lane_];
   }
   std::uint32_t search(std::uint64_t key, instruction_kind kind, std::uint32_t bytes,
-                       kernel::memory_space space);
+                       kernel::memory_space space) {
+    const std::uint32_t follower = cursor_ == none ? head_ : nodes_[cursor_].next;
+    if (follower != none && is_next(nodes_[follower], key)) return follower;
+    return search_all(follower, key, kind, bytes, space);
+  }
+  std::uint32_t search_all(std::uint32_t follower, std::uint64_t key, instruction_kind kind,
+                           std::uint32_t bytes, kernel::memory_space space);
   std::uint32_t find(std::uint64_t key) const;
   void insert_key(std::uint32_t id);
   void grow_table();
@@ -275,8 +290,11 @@ class recorder {
   [[gnu::always_inline]] bool note_region(const kernel::access& a, instruction_kind kind,
                                           std::uint64_t& address) {
     bool up_to_date = true;
-    if (!settings_->subscribed.empty() && !note_subscriber(a, kind, address, up_to_date)) {
-      return false;
+    if (!settings_->subscribed.empty()) [[unlikely]] {
+      const subscriber_note noted = note_subscriber(a.region, a.element, a.primary, kind, address);
+      if (!noted.makes_access) return false;
+      address = noted.address;
+      up_to_date = noted.up_to_date;
     }
     kernel::use_tracker* used = settings_->regions[a.region];
     if (used == nullptr) return true;
@@ -287,8 +305,13 @@ class recorder {
     }
     return true;
   }
-  bool note_subscriber(const kernel::access& a, instruction_kind kind, std::uint64_t& address,
-                       bool& up_to_date);
+  struct subscriber_note {
+    std::uint64_t address = 0;
+    bool makes_access = true;
+    bool up_to_date = true;
+  };
+  subscriber_note note_subscriber(std::uint32_t region, std::uint64_t element, bool primary,
+                                  instruction_kind kind, std::uint64_t address) const;
 
   void flush();
   // The addresses of the lanes that take part in an access, packed without gaps.
@@ -318,7 +341,7 @@ class recorder {
   void log(std::uint32_t warp, const node& n, const std::uint64_t* addresses) const;
 
   // Adds the access at the cursor to the record of a repeated stretch.
-  void note_repeated(const kernel::access& a, instruction_kind kind);
+  void note_repeated(kernel::memory_space space, instruction_kind kind);
   // Appends the instruction to the record of a repeated stretch.
   void keep_access(node& n, std::size_t instruction);
   // The number is odd, so its multiples differ from each other modulo 2^64.

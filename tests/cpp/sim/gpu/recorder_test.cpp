@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
 #include <type_traits>
 #include <vector>
 
@@ -186,6 +190,31 @@ TEST(recorder, bank_conflicts) {
   EXPECT_EQ(record(conflicts{32}, words, 32)[0].instructions[0].count, 32U);
   // All lanes read the same word.
   EXPECT_EQ(record(conflicts{0}, words, 32)[0].instructions[0].count, 1U);
+}
+
+struct scattered_reads {  // lane k reads word at[k]
+  const std::vector<std::uint32_t>* at;
+  template <class Block>
+  void operator()(Block& block) const {
+    auto tile = shared<std::uint32_t>(block, 1024);
+    block.each([&](auto lane) { lane.load(tile, (*at)[lane.index()]); });
+  }
+};
+
+// A bank takes a cycle for each different word that lanes read from it. The words lie in one to
+// eight rows of the banks.
+TEST(recorder, bank_conflicts_of_scattered_words) {
+  std::mt19937 random(1);
+  for (std::uint32_t run = 0; run < 400; ++run) {
+    const std::uint32_t span = 32 * (1 + run % 8);
+    std::vector<std::uint32_t> at(32);
+    for (std::uint32_t& word : at) word = 300 + static_cast<std::uint32_t>(random() % span);
+    std::map<std::uint32_t, std::set<std::uint32_t>> banks;
+    for (const std::uint32_t word : at) banks[word % 32].insert(word);
+    std::size_t cycles = 0;
+    for (const auto& [bank, read] : banks) cycles = std::max(cycles, read.size());
+    EXPECT_EQ(record(scattered_reads{&at}, words, 32)[0].instructions[0].count, cycles);
+  }
 }
 
 struct repeated {  // a loop that is not a lane.range
