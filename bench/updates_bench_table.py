@@ -52,7 +52,7 @@ def gpu_cells(row: dict[str, Any]) -> list[str]:
 
 
 def host_cells(row: dict[str, Any]) -> list[str]:
-    """Return the cells of a row whose table is in host memory."""
+    """Return the cells of a row that measured updates of a table in host memory."""
     return [
         size(row["table_bytes"]), f"{row['updates'] / 1e9:.2f} G", giga(row["sent_per_s"]),
         giga(row["stores_per_s"]), giga(row["atomics_per_s"]), giga(row["host_per_s"]),

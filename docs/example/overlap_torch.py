@@ -121,7 +121,7 @@ def launch(d, epoch, begin, end):
 start = torch.arange(asked.elements, dtype=torch.float32) % 1000
 for d in devices:
     torch.from_dlpack(ring.front(d)).copy_(start)
-    launch(d, 0, 0, 0)  # writes nothing: compiles and loads the kernel before anything waits
+    launch(d, 0, 0, 0)  # no elements: this launch only compiles and loads the kernel
     torch.cuda.synchronize(group.ordinal(d))
 
 began = time.perf_counter()

@@ -1,4 +1,5 @@
-// The part of the microbenchmarks of a multiprocessor that real and simulated GPUs share.
+// The microbenchmarks of a multiprocessor run on real and on simulated GPUs. This header has the
+// code that both kinds of runs need.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ struct cut_chunk {
   std::vector<part> parts;
   std::uint64_t bytes = 0;
 
-  // Whether bytes for `address` directly follow the last part in memory.
+  // Whether the memory of the last part ends exactly at `address`.
   bool continues(std::uintptr_t address) const {
     return !parts.empty() && parts.back().address + parts.back().bytes == address;
   }

@@ -67,7 +67,9 @@ struct key {
   std::string_view name;  // name of the key with its unit, such as "size_KiB"
   key_type type;
   range within;
-  std::string_view choices;  // "through|back", in the order of the field's values, or "64|128"
+  // The allowed values, such as "64|128" or "through|back". Words are in the order of the field's
+  // values.
+  std::string_view choices;
   need given;
   std::string_view preset;
   std::string_view meaning;
@@ -142,8 +144,8 @@ std::optional<field> field_in(const key& one, link& owner);
 // for NVLink.
 bool applies(const key& one, const protocol& rules);
 
-// Whether a file of this machine has the table, for example "gpu.tlb". For an optional table, its
-// marker decides.
+// Whether the machine file that describes `owner` has the table `name`, such as "gpu.tlb". An
+// optional table is missing if the field of its marker is 0. All other tables are always there.
 bool has_table(std::string_view name, machine& owner);
 
 }  // namespace interlace::machine

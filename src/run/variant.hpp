@@ -46,9 +46,10 @@ void set_variant(Options& options, const std::string& variant) {
 // The parameters of `packed`, by name.
 using packing_parameters = std::map<std::string, std::uint64_t>;
 
-// Sets parameters of `packed` of a region's options or of a request: packet_bytes, queue_bytes,
-// combining (1 for off, 2 for on), update_windows and unpack_blocks. Throws usage_error for other
-// names, for values that are out of bounds, and if the mechanism packs no updates.
+// Sets parameters of `packed` in `options`, which are the options of a region or a request. The
+// parameters are packet_bytes, queue_bytes, combining (1 for off, 2 for on), update_windows and
+// unpack_blocks. Throws usage_error for other names, for values that are out of bounds, and if the
+// mechanism packs no updates.
 template <class Options>
 void set_packing(Options& options, const packing_parameters& parameters) {
   const kernel::mechanism_row& how = kernel::row_of(options.mechanism);

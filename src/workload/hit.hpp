@@ -380,7 +380,8 @@ class hit {
     enqueue_stage(true);
   }
 
-  // The velocity's array. Only the ky of the device itself are valid. All other elements are NaN.
+  // Returns the velocity in the shape of turbulence_start::velocity. Only the elements of the ky
+  // that `device` owns are valid. All other elements are NaN.
   std::vector<float> result(std::uint32_t device) const {
     std::vector<float> all(6 * std::size_t{start_.length} * start_.length * half(), NAN);
     const auto own = node_.download(parts_[device].velocity);

@@ -119,8 +119,9 @@ FAILURES = (lying_header, shrinking, bad_disk, full_gpu)
 def left(file: Path) -> dict[str, int]:
     """Return the resources that the process holds.
 
-    First make a load that succeeds, because the process keeps the last ring. The number of slots in
-    the ring of a failed load depends on how far that load came.
+    The process keeps the ring of the last load, and the ring counts as page-locked memory. The
+    number of slots in the ring of a failed load depends on how far the load came. This function
+    therefore first makes a load that succeeds, so that the kept ring always has the same size.
     """
     load(file)
     gc.collect()

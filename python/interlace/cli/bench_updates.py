@@ -1,4 +1,4 @@
-"""`interlace bench updates`: compares random updates by bins with random updates by atomics."""
+"""`interlace bench updates`: compares two ways to update random elements: bins and atomics."""
 
 from __future__ import annotations
 

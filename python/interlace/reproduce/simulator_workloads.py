@@ -32,5 +32,8 @@ def _equations(sizes: Sizes) -> Workload:
 
 
 def workloads(sizes: Sizes = QUICK_FOUR_GPUS) -> dict[str, Callable[[], Workload]]:
-    """Return each workload by its name. The process that runs a workload loads it."""
+    """Return a dict that maps the name of each workload to a function that loads the workload.
+
+    The process that runs a workload calls the function.
+    """
     return {name: partial(load, sizes) for name, load in {**LOADED, "als": _equations}.items()}

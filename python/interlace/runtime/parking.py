@@ -6,8 +6,8 @@
     interlace.resume("weights")  # captured graphs and pointers are valid again
 
 A pool of PyTorch or CuPy allocates memory through libinterlace.so (interlace/park.h). The library
-maps physical memory to addresses that stay reserved. The promises of this header hold for this
-module, too.
+maps physical memory to addresses that stay reserved. The promises of interlace/park.h also hold for
+this module.
 """
 
 from __future__ import annotations

@@ -103,8 +103,9 @@ def _kind_and_bits(name: str) -> tuple[int, int]:
 class DeviceArray:
     """GPU memory for torch.from_dlpack, cupy.from_dlpack, cupy.asarray, numba.cuda and others.
 
-    The array orders no work. If a kernel reads or writes the array, the caller must enqueue the
-    kernel after the work on which the kernel depends. The array keeps its region alive.
+    The array does not synchronize with any stream. If a kernel reads or writes the array, the
+    caller must enqueue the kernel after the work on which the kernel depends. The array keeps its
+    region alive.
     """
 
     def __init__(

@@ -47,8 +47,8 @@ class Answer(NamedTuple):
 class Finding(NamedTuple):
     """One line of the report.
 
-    `state` is works, note, no or BROKEN. BROKEN means that the parts of a feature are installed but
-    do not work.
+    `state` is "works", "note", "no" or "BROKEN". "BROKEN" means that the parts of a feature are
+    installed but do not work.
     """
 
     topic: str

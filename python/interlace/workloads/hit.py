@@ -154,9 +154,9 @@ def generate(side: int, seed: int = 1) -> Start:
     modes = np.fft.rfftn(noise, axes=(1, 2, 3))
     k = _wavenumbers(side)
     square = (k**2).sum(axis=0)
-    shape = np.sqrt(square) * np.exp(
-        -square / _PEAK**2
-    )  # divided by k^2, because a shell has about k^2 coefficients
+    # The shell of wavenumber k has about k^2 coefficients. The energy of a coefficient is therefore
+    # the energy at k divided by k^2. `shape` is proportional to the square root of this quotient.
+    shape = np.sqrt(square) * np.exp(-square / _PEAK**2)
     modes = _project(modes * shape, k) * _kept(k, side)
     points = np.fft.irfftn(modes, s=(side,) * 3, axes=(1, 2, 3))
     scale = 1 / np.sqrt((points**2).mean())

@@ -26,8 +26,8 @@ namespace {
 constexpr double most_of_available = 0.97;
 
 cuda::parking& pools() {
-  // This object is never destroyed, because the driver may be gone before the process's last
-  // objects are.
+  // This object is never destroyed, because the driver may be unloaded before the process destroys
+  // its last static objects.
   static auto* const own = new cuda::parking(
       driver(),
       [](cuda::device_address to, cuda::device_address from, std::uint64_t bytes,

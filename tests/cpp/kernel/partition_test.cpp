@@ -134,7 +134,9 @@ TEST(partition, windows_leave_room_in_the_cache) {
   };
   EXPECT_EQ(windows(1024, 2, 8192), 1U);
   EXPECT_EQ(windows(1025, 2, 8192), 3U);  // windows of 512 elements
-  EXPECT_EQ(windows(4000, 2, 8192), 8U);  // a warp's 16 packets take 8 KiB
+  // A warp has 8 KiB for its packets. Eight windows for each of two devices need 16 packets of 512
+  // bytes, so more windows are not possible.
+  EXPECT_EQ(windows(4000, 2, 8192), 8U);
   EXPECT_EQ(windows(4000, 4, 8192), 4U);  // windows of 1024 elements need the whole cache
   EXPECT_EQ(windows(5000, 4, 8192), 1U);
   EXPECT_EQ(windows(2048, 2, 13600), 4U);  // a window of 1024 elements takes more than 60 %

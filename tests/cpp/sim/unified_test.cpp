@@ -44,9 +44,9 @@ kernel::remote_load_counts loads_of(node& n, const strided& k, grid shape = {1, 
 }
 
 // In MGPUSim, idle round trips take 392 to 432 ns through one switch, and 1052 to 1090 ns through
-// three switches. The round trips of this simulator are within 10 % of both ends of these ranges. A
-// round trip begins at the port, after the translation. The translation of the miss is a page walk.
-// The translation of the hit takes no time.
+// three switches. The test compares the first run (`miss`) with the upper end of each range, and
+// the second run (`hit`) with the lower end. The tolerance is 10 %. A round trip begins at the
+// port, after the translation, so the page walk of the first run does not count.
 TEST(unified, idle_round_trips) {
   const auto round_trips = [](std::uint32_t home) {
     node n(test::r9nano(), 4, [] {});

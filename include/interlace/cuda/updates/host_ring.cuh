@@ -31,8 +31,9 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 #endif
 }
 
-// Sends blocks of records to the ring of the bin's owner. The first bin of ring k has the number
-// ceil(k * bins / rings).
+// Sends the records of bins to the host, at most one slot of records in each call. Each ring
+// belongs to a thread of the host and takes the records of consecutive bins. The first bin of ring
+// k has the number ceil(k * bins / rings).
 template <class Codec>
 struct send_to_host {
   static constexpr bool by_blocks = true;
