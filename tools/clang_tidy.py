@@ -5,11 +5,11 @@
 Each BUILD has a compile_commands.json. If several builds compile a source, or generate the same
 source, it is checked as the first BUILD compiles it. clang-tidy spends nearly all its time on
 headers. Therefore sources that have the same flags are checked together, as one file that includes
-them. One file includes at most MOST_TOGETHER sources, which come from as few folders of src/ as
-possible. If this file has no finding, its sources have none. If it has a finding, each source is
-checked alone, and the script reports only the results of these checks. It therefore does not report
-names that clash only in the common file. The static analyzer skips included sources unless the name
-of the file that includes them contains UnifiedSource.
+them. One file includes whole folders of src/, and at most MOST_TOGETHER sources, unless a folder
+alone has more. If this file has no finding, its sources have none. If it has a
+finding, each source is checked alone, and the script reports only the results of these checks. It
+therefore does not report names that clash only in the common file. The static analyzer skips
+included sources unless the name of the file that includes them contains UnifiedSource.
 
 A group without findings is checked again only after a change of one of its sources, its flags, any
 header, the settings or the tool. The exit code is 0 if nothing was found, and 1 otherwise.
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / "build" / "tidy"
 NAMED_FILE_CHECKS = "-*,misc-unused-using-decls,misc-unused-alias-decls"
 FOR_THEM = re.compile(r"^\s*(using\s+(?!namespace\b)[^=;]*;|namespace\s+\w+\s*=)", re.MULTILINE)
-MOST_TOGETHER = 40  # the time for each source grows with the number of sources
+MOST_TOGETHER = 100  # more would leave some of the processors idle at the end
 INCLUDED = re.compile(r'^#include "([^"]+)"$', re.MULTILINE)
 # The analyzer gives up on a function after max-nodes states. This limit is a quarter of the
 # default, and halves the time.
@@ -97,16 +97,9 @@ def groups_of(builds: list[Path]) -> list[Group]:
 
 
 def packed(folders: Iterable[list[Path]]) -> list[list[Path]]:
-    """Return the sources of all folders in lists of at most MOST_TOGETHER sources. A folder with
-    more sources is cut into equal parts.
-    """
+    """Return the sources of all folders in as few lists as the limit MOST_TOGETHER allows."""
     lists: list[list[Path]] = []
-    pieces: list[list[Path]] = []
-    for folder in folders:
-        parts = -(-len(folder) // MOST_TOGETHER)
-        pieces += [folder[len(folder) * k // parts : len(folder) * (k + 1) // parts]
-                   for k in range(parts)]  # fmt: skip
-    for sources in sorted(pieces, key=len, reverse=True):
+    for sources in sorted(folders, key=len, reverse=True):
         for one in lists:
             if len(one) + len(sources) <= MOST_TOGETHER:
                 one += sources

@@ -53,9 +53,9 @@ def test_folders_are_checked_together_up_to_a_number_of_sources(
     folders = [[Path(f"{name}/{n}.cpp") for n in range(count)] for name, count in FOLDERS.items()]
     found = tool.packed(folders)
     assert [[path.parts[0] for path in one] for one in found] == [
-        list("aaad"),
-        list("bbb"),
-        list("aacc"),
+        list("aaaaa"),
+        list("bbbd"),
+        list("cc"),
     ]
 
 
