@@ -58,8 +58,8 @@ class use_tracker {
   };
   struct alignas(64) reader {  // aligned, so that two readers share no cache line
     // One bit for each element. The bit is set if the device has read the element in this epoch, or
-    // if the element is the device's own. A bit and not a stamp: a kernel reads many elements
-    // several times, and bits stay in the host's cache.
+    // if the element is the device's own. Kernels read many elements several times. Bits take
+    // little memory, so they stay in the host's cache.
     std::vector<std::uint64_t> seen;
     std::uint64_t used_now = 0;
   };

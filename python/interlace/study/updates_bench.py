@@ -1,8 +1,9 @@
 """Measures random updates of tables in GPU memory and in host memory, by several methods.
 
-The methods make the updates of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. Two
-methods apply the same stream one after the other, so the second method undoes the updates of the
-first. If the table then has its first content again, both methods are correct.
+The methods make the updates of HPCC's RandomAccess: 64-bit exclusive ors with a random stream. To
+check two methods, the benchmark applies the stream by one method, and then the same stream by the
+other method. The second run undoes the updates of the first run. If the table then has its first
+content again, both methods are correct.
 """
 
 from __future__ import annotations
