@@ -75,3 +75,21 @@ def test_what_two_builds_generate_alike_is_checked_once(tool: ModuleType, tmp_pa
     assert sorted(checked) == sorted(
         [host / "bindings.cpp", host / "kernels.cpp", cuda / "kernels.cpp"]
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "unused"),
+    [
+        ("using std::move;\nauto a = move(b);\n", False),
+        ('using std::move;\n// move\nauto a = "move";\n', True),
+        ("using a::b, a::c;\nint d = b;\n", True),
+        ("namespace f = std::filesystem;\nf::path p;\n", False),
+        ("namespace f = std::filesystem;\n", True),
+        ("void g() {\n  using std::swap;\n}\nvoid h() {\n  using std::swap;\n}\n", True),
+        ("using namespace std;\nusing number = int;\n", False),
+    ],
+)
+def test_names_that_occur_only_where_they_are_declared_are_looked_at(
+    tool: ModuleType, text: str, unused: bool
+) -> None:
+    assert tool.may_have_unused_names(text) is unused
