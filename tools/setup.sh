@@ -250,11 +250,10 @@ make_venv() {
   stamp venv "$key"
 }
 
-# Python compiles a module when it is first imported. pip would compile all, which takes longer.
 pip_install() {
   : >"$stamps/unfinished"
   "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --retries 2 \
-    --progress-bar off --no-compile "$@" || return $?
+    --progress-bar off "$@" || return $?
   rm -f "$stamps/unfinished"
 }
 

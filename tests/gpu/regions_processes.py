@@ -298,7 +298,10 @@ def check_all(group: Any) -> int:
     checks = 0
     for mechanism in MECHANISMS:
         for memory in ("own", "cupy", "torch"):
-            check_epochs(group, mechanism, memory)
+            try:
+                check_epochs(group, mechanism, memory)
+            except Exception as e:
+                raise AssertionError(f"{mechanism}, memory of {memory}: {e}") from e
             checks += 1
     try:
         check_epochs(group, "polling", "own", "bulk")
