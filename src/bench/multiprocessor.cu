@@ -504,25 +504,56 @@ std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats) {
                1.0 * blocks * stream_threads * rounds * loads_in_flight);
 }
 
+namespace {
+
+// A kernel that reads the same bytes in several passes.
+struct read_passes {
+  static constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
+
+  explicit read_passes(std::uint64_t bytes) : steps(bytes / step_bytes) {
+    if (steps == 0) {
+      throw usage_error("a measurement of reads needs at least " + std::to_string(step_bytes) +
+                        " bytes");
+    }
+    // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel is
+    // therefore the same share of each time.
+    constexpr std::uint64_t all = std::uint64_t{8} << 30U;
+    passes = static_cast<unsigned int>(std::max<std::uint64_t>(1, all / bytes));
+  }
+  std::uint64_t values() const { return steps * loads_in_flight * stream_threads; }
+  unsigned int at_most(unsigned int blocks) const {
+    return static_cast<unsigned int>(std::min<std::uint64_t>(steps, blocks));
+  }
+  double bytes() const { return static_cast<double>(steps * step_bytes) * passes; }
+
+  std::uint64_t steps;
+  unsigned int passes = 1;
+};
+
+}  // namespace
+
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats) {
-  constexpr std::uint64_t step_bytes = sizeof(uint4) * loads_in_flight * stream_threads;
-  const std::uint64_t steps = bytes / step_bytes;
-  if (steps == 0)
-    throw usage_error("a measurement of reads needs at least " + std::to_string(step_bytes) +
-                      " bytes");
-  // For all sizes, a kernel reads the same number of bytes in all. The start of the kernel is
-  // therefore the same share of each time.
-  constexpr std::uint64_t all = std::uint64_t{8} << 30U;
-  const auto passes = static_cast<unsigned int>(std::max<std::uint64_t>(1, all / bytes));
+  const read_passes all(bytes);
   bench on(repeats);
-  auto* data = on.take<uint4>(steps * loads_in_flight * stream_threads);
-  const auto blocks = static_cast<unsigned int>(
-      std::min<std::uint64_t>(steps, resident_blocks(read_again, on.multiprocessors())));
+  auto* data = on.take<uint4>(all.values());
+  const unsigned int blocks = all.at_most(resident_blocks(read_again, on.multiprocessors()));
   return per_s(on.time_s([&] {
-    read_again<<<blocks, stream_threads, 0, on.stream()>>>(data, steps, passes,
+    read_again<<<blocks, stream_threads, 0, on.stream()>>>(data, all.steps, all.passes,
                                                            on.kept<unsigned int>());
   }),
-               static_cast<double>(steps * step_bytes) * passes);
+               all.bytes());
+}
+
+std::vector<double> copies_per_s(std::uint64_t bytes, std::uint32_t repeats) {
+  const read_passes all(bytes);
+  bench on(repeats);
+  auto* from = on.take<uint4>(all.values());
+  auto* to = on.take<uint4>(all.values());
+  const unsigned int blocks = all.at_most(resident_blocks(copy_again, on.multiprocessors()));
+  return per_s(on.time_s([&] {
+    copy_again<<<blocks, stream_threads, 0, on.stream()>>>(from, to, all.steps, all.passes);
+  }),
+               all.bytes());
 }
 
 std::vector<double> line_load_clocks(std::uint32_t lines, std::uint32_t offset,

@@ -68,6 +68,10 @@ std::vector<double> sectors_per_s(std::uint64_t bytes, std::uint32_t repeats);
 // bytes repeatedly. The reads bypass the L1.
 std::vector<double> reads_per_s(std::uint64_t bytes, std::uint32_t repeats);
 
+// The number of bytes that all multiprocessors together copy per second. They copy the same `bytes`
+// bytes repeatedly to the same place in the memory of their GPU. The reads bypass the L1.
+std::vector<double> copies_per_s(std::uint64_t bytes, std::uint32_t repeats);
+
 // The number of bytes that all multiprocessors together write per second. They write the same
 // `bytes` bytes repeatedly.
 std::vector<double> writes_per_s(std::uint64_t bytes, std::uint32_t repeats);

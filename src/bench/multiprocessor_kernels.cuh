@@ -451,6 +451,27 @@ __global__ void __launch_bounds__(stream_threads)
   if (seen == 0x51ed2701U) *kept = seen;
 }
 
+// Copies the data from the first to the last byte, `passes` times. The reads bypass the L1.
+__global__ void __launch_bounds__(stream_threads)
+    copy_again(const uint4* from, uint4* to, std::uint64_t steps, unsigned int passes) {
+#pragma unroll 1
+  for (unsigned int pass = 0; pass < passes; ++pass) {
+#pragma unroll 1
+    for (std::uint64_t s = blockIdx.x; s < steps; s += gridDim.x) {
+      const std::uint64_t at = s * loads_in_flight * stream_threads + threadIdx.x;
+      uint4 value[loads_in_flight];
+#pragma unroll
+      for (unsigned int k = 0; k < loads_in_flight; ++k) {
+        value[k] = load_l2(from + at + std::uint64_t{k} * stream_threads);
+      }
+#pragma unroll
+      for (unsigned int k = 0; k < loads_in_flight; ++k) {
+        to[at + std::uint64_t{k} * stream_threads] = value[k];
+      }
+    }
+  }
+}
+
 __global__ void __launch_bounds__(stream_threads)
     write_all(uint4* data, std::uint64_t count, unsigned int value) {
   const std::uint64_t step = std::uint64_t{gridDim.x} * stream_threads;

@@ -284,6 +284,25 @@ struct read_kernel {
   }
 };
 
+struct copy_kernel {
+  local<const four_words> from;
+  local<four_words> to;
+  template <class Block>
+  void operator()(Block& block) const {
+    constexpr std::uint64_t step = std::uint64_t{in_flight} * stream_threads;
+    block.each([&](auto lane) {
+      const std::uint64_t blocks = lane.global_count() / stream_threads;
+      for (auto s : lane.range(block.index(), from.size / step, blocks)) {
+        const std::uint64_t at = s * step + lane.index();
+        for (auto k : lane.range(0U, in_flight)) lane.load(from, at + k * stream_threads);
+        for (auto k : lane.range(0U, in_flight)) {
+          lane.store(to, at + k * stream_threads, four_words{});
+        }
+      }
+    });
+  }
+};
+
 struct write_kernel {
   local<four_words> data;
   template <class Block>
@@ -614,6 +633,20 @@ double multiprocessor_on_sim::line_load_clocks(std::uint32_t lines, std::uint32_
       },
       few, many);
   return clocks(time_s) / ((many - few) * in_flight * warps * multiprocessor::sub_cores);
+}
+
+double multiprocessor_on_sim::copies_per_s(std::uint64_t bytes) const {
+  const auto prepare = [&](sim::node& node) {
+    const auto from = node.allocate<four_words>(0, bytes / sizeof(four_words));
+    const auto to = node.allocate<four_words>(0, bytes / sizeof(four_words));
+    return [&, from, to](std::uint32_t launches) {
+      for (std::uint32_t k = 0; k < launches; ++k) {
+        node.launch(0, copy_kernel{{from.data, from.size}, to},
+                    {described_.gpu.compute_units * stream_blocks, stream_threads, 0});
+      }
+    };
+  };
+  return static_cast<double>(bytes) / difference_s(prepare, 2, 3);
 }
 
 double multiprocessor_on_sim::writes_per_s(std::uint64_t bytes) const {

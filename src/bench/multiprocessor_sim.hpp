@@ -29,6 +29,7 @@ class multiprocessor_on_sim {
   double gathers_per_s(std::uint32_t registers, std::uint64_t bytes) const;
   double sectors_per_s(std::uint64_t bytes) const;
   double reads_per_s(std::uint64_t bytes) const;
+  double copies_per_s(std::uint64_t bytes) const;
   double writes_per_s(std::uint64_t bytes) const;
   double fresh_reads_per_s(std::uint64_t bytes) const;
   double fft_s(bool planes, std::uint32_t length) const;

@@ -80,6 +80,13 @@ void bind_multiprocessor(nb::module_& module) {
       "`lines` "
       "lines of the L1.");
   module.def(
+      "simulate_copies",
+      [](described m, std::uint64_t bytes) {
+        return simulated(m, [&](const benches& on) { return on.copies_per_s(bytes); });
+      },
+      nb::arg("machine"), nb::arg("bytes"),
+      "Returns the bytes copied per second, if a kernel copies the same bytes again and again.");
+  module.def(
       "simulate_writes",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.writes_per_s(bytes); });

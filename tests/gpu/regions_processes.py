@@ -143,7 +143,9 @@ class Device:
         if own not in self.known:
             values = self.region.backs(self.device)
             self.known[own] = self.backs[len(self.known)]
-            self.known[own].set(np.array(values, dtype=np.uint64))
+            # The stream is non-blocking, so a copy on the default stream might end after the kernel
+            # that reads the table has started.
+            self.known[own].set(np.array(values, dtype=np.uint64), stream=self.stream)
         return self.known[own]
 
     def run_epoch(self, offset: int, wrong: bool = False) -> None:

@@ -41,6 +41,7 @@ GATHERED = (16 * MIB, 256 * MIB)
 SECTORS = (16 * MIB, 32 * MIB, 48 * MIB, 256 * MIB)
 READ_AGAIN = tuple(size * MIB for size in (20, 30, 40, 50, 60, 120))
 WRITTEN = tuple(size * MIB for size in (20, 40, 120))
+COPIED = tuple(size * MIB for size in (8, 10, 12))
 READ_FRESH = tuple(size * MIB for size in (20, 40))
 FFT_LENGTHS = (96, 192)  # no workload of the calibration uses these sizes
 
@@ -185,13 +186,17 @@ def _caches() -> list[Definition]:
         _row(f"writes of {size_text(size)} again", "caches", "GB/s", "writes", 1e-9, size)
         for size in WRITTEN
     ]
+    copies = [
+        _row(f"copies of {size_text(size)} again", "caches", "GB/s", "copies", 1e-9, size)
+        for size in COPIED
+    ]
     fresh = [
         _row(
             f"reads of {size_text(size)} just written", "caches", "GB/s", "fresh_reads", 1e-9, size
         )
         for size in READ_FRESH
     ]
-    return [*gathers, *sectors, *reads, *writes, *fresh]
+    return [*gathers, *sectors, *reads, *writes, *copies, *fresh]
 
 
 def _library() -> list[Definition]:

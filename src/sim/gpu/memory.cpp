@@ -128,7 +128,7 @@ picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sec
                           std::uint32_t part) {
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds busy = std::max(request_at_bank_, n * written_at_bank_);
-  const picoseconds start = bank_of(line).port.reserve(time, busy);
+  const picoseconds start = stores_of(bank_of(line)).reserve(time, busy);
   const std::uint32_t home = home_of(line);
   keep(line_for(start, line, home), sectors);
   if (part != home) {
@@ -220,7 +220,10 @@ picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t
       static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / rate * 1e12));
   const std::uint64_t moved = fetched * config_.l2.sector_bytes;
   picoseconds done = stream_all(time, writes ? 0 : moved, writes ? moved : 0);
-  for (bank& b : banks_) done = std::max(done, b.port.reserve(time, busy) + busy);
+  for (bank& b : banks_) {
+    resource& port = writes ? stores_of(b) : b.port;
+    done = std::max(done, port.reserve(time, busy) + busy);
+  }
   return done;
 }
 

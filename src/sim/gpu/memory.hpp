@@ -87,6 +87,9 @@ class memory {
  private:
   struct bank {
     resource port;
+    // Loads leave a bank, and stores reach it, by different wires. If the machine states a rate of
+    // stores, stores do not delay loads.
+    resource store_port;
     std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> misses;
   };
   // The hash sends consecutive lines, and lines at power-of-two strides, to different banks and
@@ -97,6 +100,10 @@ class memory {
     const std::size_t of_part = banks_.size() / tags_.size();
     const std::size_t own = pick(hash(line) >> 32U, banks_.size());
     return banks_[tags_.size() == 1 ? own : own % of_part + part * of_part];
+  }
+  // The port of a bank that stores use.
+  resource& stores_of(bank& b) const {
+    return config_.l2.write_bytes_per_s == 0 ? b.port : b.store_port;
   }
   resource& channel_of(std::uint64_t line) {
     return channels_[pick(hash(line) & 0xffffffffU, channels_.size())];

@@ -35,7 +35,7 @@ TEST(memory, what_appears_is_in_the_cache_and_takes_no_time) {
   EXPECT_EQ(m.dram_bytes(), 0U);
 }
 
-// The 8 banks share 100 GB/s for stores. Loads keep their rate.
+// The 8 banks share 100 GB/s for stores. Loads keep their rate, and do not wait for the stores.
 TEST(memory, stores_have_a_rate_of_their_own) {
   machine::gpu g = described();
   g.l2.write_bytes_per_s = 100e9;
@@ -43,7 +43,16 @@ TEST(memory, stores_have_a_rate_of_their_own) {
   const picoseconds taken = 4 * picoseconds{2560};
   EXPECT_EQ(m.write(1000, 4096, all), 1000U);
   EXPECT_EQ(m.write(1000, 4096, all), 1000 + taken);
-  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 2 * taken + 4 * picoseconds{640});
+  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 4 * picoseconds{640});
+}
+
+// Without a rate of their own, stores take the time of loads, and both wait for each other.
+TEST(memory, loads_and_stores_share_one_rate) {
+  memory m(described());
+  const picoseconds taken = 4 * picoseconds{640};
+  EXPECT_EQ(m.write(1000, 4096, all), 1000U);
+  EXPECT_EQ(m.read(1000, 4096, all), 1000 + 2 * taken);
+  EXPECT_EQ(m.write(1000, 4096, all), 1000 + 2 * taken);
 }
 
 // The L2 writes data back to memory at the memory's rate for writes.
