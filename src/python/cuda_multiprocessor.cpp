@@ -76,9 +76,10 @@ void bind_cuda_multiprocessor(nb::module_& module) {
   module.def("measure_line_loads", &measured::line_load_clocks, nb::arg("lines"), nb::arg("offset"),
              nb::arg("repeats"), released(),
              "Like simulate_line_loads of _core, but measured on a GPU: a value for each repeat.");
-  module.def("measure_copies", &measured::copies_per_s, nb::arg("bytes"), nb::arg("repeats"),
-             released(),
-             "Like simulate_copies of _core, but measured on a GPU: a value for each repeat.");
+  module.def(
+      "measure_cached_copies", &measured::copies_per_s, nb::arg("bytes"), nb::arg("repeats"),
+      released(),
+      "Like simulate_cached_copies of _core, but measured on a GPU: a value for each repeat.");
   module.def("measure_writes", &measured::writes_per_s, nb::arg("bytes"), nb::arg("repeats"),
              released(),
              "Like simulate_writes of _core, but measured on a GPU: a value for each repeat.");

@@ -80,7 +80,7 @@ void bind_multiprocessor(nb::module_& module) {
       "`lines` "
       "lines of the L1.");
   module.def(
-      "simulate_copies",
+      "simulate_cached_copies",
       [](described m, std::uint64_t bytes) {
         return simulated(m, [&](const benches& on) { return on.copies_per_s(bytes); });
       },

@@ -504,6 +504,9 @@ class FakeCuda(Fake):
     def measure_line_loads(self, lines: int, offset: int, repeats: int) -> list[float]:
         return self.of_one("line loads", 2.0 * lines, repeats, lines, offset)
 
+    def measure_cached_copies(self, size: int, repeats: int) -> list[float]:
+        return self.of_one("cached copies", 3e12, repeats, size)
+
     def measure_writes(self, size: int, repeats: int) -> list[float]:
         return self.of_one("writes", 4e12, repeats, size)
 

@@ -187,7 +187,7 @@ def _caches() -> list[Definition]:
         for size in WRITTEN
     ]
     copies = [
-        _row(f"copies of {size_text(size)} again", "caches", "GB/s", "copies", 1e-9, size)
+        _row(f"copies of {size_text(size)} again", "caches", "GB/s", "cached_copies", 1e-9, size)
         for size in COPIED
     ]
     fresh = [
