@@ -311,6 +311,11 @@ constexpr std::array key_list{
                        OF_MACHINE(gpu.dram.write_bytes_per_s),
                        "The sustained rate of all channels together for data that the L2 writes to "
                        "them. 0 means the rate of `bandwidth_GB_per_s`.")),
+    preset("0",
+           number("gpu.dram", "copy_GB_per_s", not_negative, OF_MACHINE(gpu.dram.copy_bytes_per_s),
+                  "The sustained rate of all channels together if half of the bytes are loaded and "
+                  "half are stored. Changes between loads and stores make this rate lower than the "
+                  "rates of loads and stores alone. 0 means that the changes take no time.")),
     whole("gpu.dram", "channels", counts, OF_MACHINE(gpu.dram.channels),
           "The number of "
           "channels."),

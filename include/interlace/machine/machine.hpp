@@ -68,6 +68,9 @@ struct dram {
   // rate has no limit.
   double requests_per_s = 0;
   double write_bytes_per_s = 0;  // sustained rate of writes; 0 means bytes_per_s
+  // Sustained rate of reads and writes together, if there are as many reads as writes. 0 means that
+  // each byte takes the time that it takes alone.
+  double copy_bytes_per_s = 0;
 };
 
 // Throughput of a compute unit, in lane operations per clock, and the latency of its operations.

@@ -207,6 +207,10 @@ class Dram(Table, frozen=True, kw_only=True):
     # The sustained rate of all channels together for data that the L2 writes to them. 0 means the
     # rate of `bandwidth_GB_per_s`.
     write_GB_per_s: float = 0
+    # The sustained rate of all channels together if half of the bytes are loaded and half are
+    # stored. Changes between loads and stores make this rate lower than the rates of loads and
+    # stores alone. 0 means that the changes take no time.
+    copy_GB_per_s: float = 0
     # The number of channels.
     channels: int
     # The time that an idle memory adds to a miss of the L2.
@@ -631,6 +635,7 @@ KEYS = (
     Key("gpu.dram", "capacity_GiB", "number", 1073741824, 0, 1000000000, above_least=True),
     Key("gpu.dram", "bandwidth_GB_per_s", "number", 1000000000, 0.1, 1000000000),
     Key("gpu.dram", "write_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
+    Key("gpu.dram", "copy_GB_per_s", "number", 1000000000, 0, 1000000000, need="preset"),
     Key("gpu.dram", "channels", "whole", 1, 1, 1048576),
     Key("gpu.dram", "latency_ns", "number", 1000, 0, 1000000000),
     Key("gpu.dram", "requests_MHz", "number", 1000000, 0, 1000000000, need="preset"),

@@ -7,6 +7,9 @@ namespace interlace::sim {
 
 namespace {
 constexpr std::uint8_t all_sectors = 0xff;
+// A channel gathers the stores of this many sectors, which are 16 lines of 128 bytes, before it
+// changes from loads to stores. An assumption: published controllers gather 16 to 32 lines.
+constexpr std::uint32_t gathered_sectors = 64;
 }  // namespace
 
 memory::memory(const machine::gpu& g)
@@ -25,6 +28,12 @@ memory::memory(const machine::gpu& g)
   };
   written_at_bank_ = written(g.l2.write_bytes_per_s, banks_.size(), sector_at_bank_);
   written_at_channel_ = written(g.dram.write_bytes_per_s, channels_.size(), sector_at_channel_);
+  written_beside_loads_ = written_at_channel_;
+  if (g.dram.copy_bytes_per_s != 0) {
+    const picoseconds copied =
+        ps(2 * sector * static_cast<double>(channels_.size()) / g.dram.copy_bytes_per_s);
+    written_beside_loads_ = copied - std::min(copied, sector_at_channel_);
+  }
   const auto each = [&](double rate, std::size_t parts) {
     return rate == 0 ? 0 : ps(static_cast<double>(parts) / rate);
   };
@@ -47,15 +56,34 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line, std::uint32_
   cache::line& l = tags_[part].allocate(line, v);
   if (v.dirty != 0) {
     const auto sectors = static_cast<std::uint32_t>(__builtin_popcount(v.dirty));
-    const picoseconds start = channel_of(v.address).reserve(time, sectors * written_at_channel_);
-    dram_bytes_ += sectors * config_.l2.sector_bytes;
+    const picoseconds start = write_back(time, v.address, sectors);
     // Write-backs wait in a buffer. The buffer is large enough to cover the latency of one memory
     // access. If the buffer is full, the bank waits.
     if (start > config_.dram.latency_ps) {
       bank_of(line).port.hold_until(start - config_.dram.latency_ps);
+      stores_of(bank_of(line)).hold_until(start - config_.dram.latency_ps);
     }
   }
   return l;
+}
+
+// A channel loads and stores in turn, and each change of direction takes time. The channel gathers
+// stores, so each loaded sector makes only one stored sector slower.
+picoseconds memory::write_back(picoseconds time, std::uint64_t line, std::uint32_t sectors) {
+  channel& c = channel_of(line);
+  const std::uint32_t beside_loads = std::min(sectors, c.loaded);
+  c.loaded -= beside_loads;
+  dram_bytes_ += sectors * config_.l2.sector_bytes;
+  return c.port.reserve(
+      time, (sectors - beside_loads) * written_at_channel_ + beside_loads * written_beside_loads_);
+}
+
+picoseconds memory::load(picoseconds time, std::uint64_t line, std::uint32_t sectors,
+                         picoseconds busy) {
+  channel& c = channel_of(line);
+  c.loaded = std::max(c.loaded, std::min(c.loaded + sectors, gathered_sectors));
+  dram_bytes_ += sectors * config_.l2.sector_bytes;
+  return c.port.reserve(time, busy);
 }
 
 picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors) {
@@ -68,9 +96,8 @@ picoseconds memory::fetch(picoseconds time, std::uint64_t line, std::uint32_t se
   }
   // If no entry is free, the miss waits for one. Meanwhile the channel serves other misses.
   const picoseconds busy = at_channel(sectors);
-  const picoseconds start = std::max(channel_of(line).reserve(time, busy), entry_free);
+  const picoseconds start = std::max(load(time, line, sectors, busy), entry_free);
   const picoseconds done = start + busy + config_.dram.latency_ps;
-  dram_bytes_ += sectors * config_.l2.sector_bytes;
   b.misses.push(done);
   return done;
 }
@@ -137,8 +164,7 @@ picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sec
   }
   drop_copies(line, sectors, part);
   if (!config_.l2.write_back) {
-    channel_of(line).reserve(start, n * written_at_channel_);
-    dram_bytes_ += n * config_.l2.sector_bytes;
+    write_back(start, line, n);
   }
   return start;
 }
@@ -183,8 +209,7 @@ picoseconds memory::stream_out(picoseconds time, std::uint64_t address, std::uin
     const auto missing = static_cast<std::uint32_t>(__builtin_popcount(sectors));
     if (missing == 0) return;
     const picoseconds busy = missing * sector_at_channel_;
-    done = std::max(done, channel_of(line).reserve(time, busy) + busy);
-    dram_bytes_ += missing * config_.l2.sector_bytes;
+    done = std::max(done, load(time, line, missing, busy) + busy);
   });
   return done;
 }
@@ -259,13 +284,19 @@ void memory::drop(std::uint64_t address, std::uint64_t bytes) {
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored) {
-  const machine::dram& d = config_.dram;
-  const double write_rate = d.write_bytes_per_s == 0 ? d.bytes_per_s : d.write_bytes_per_s;
-  const auto busy = static_cast<picoseconds>(std::llround(
-      (static_cast<double>(loaded) / d.bytes_per_s + static_cast<double>(stored) / write_rate) *
-      1e12));
+  const double sectors = static_cast<double>(channels_.size()) * config_.l2.sector_bytes;
+  const auto of_channel = [&](std::uint64_t bytes) { return static_cast<double>(bytes) / sectors; };
   picoseconds done = time;
-  for (resource& c : channels_) done = std::max(done, c.reserve(time, busy) + busy);
+  for (channel& c : channels_) {
+    c.loaded += static_cast<std::uint32_t>(of_channel(loaded));
+    const double beside_loads = std::min(of_channel(stored), static_cast<double>(c.loaded));
+    c.loaded -= static_cast<std::uint32_t>(beside_loads);
+    const auto busy = static_cast<picoseconds>(std::llround(
+        of_channel(loaded) * static_cast<double>(sector_at_channel_) +
+        (of_channel(stored) - beside_loads) * static_cast<double>(written_at_channel_) +
+        beside_loads * static_cast<double>(written_beside_loads_)));
+    done = std::max(done, c.port.reserve(time, busy) + busy);
+  }
   dram_bytes_ += loaded + stored;
   return done;
 }

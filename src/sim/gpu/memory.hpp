@@ -92,6 +92,11 @@ class memory {
     resource store_port;
     std::priority_queue<picoseconds, std::vector<picoseconds>, std::greater<>> misses;
   };
+  struct channel {
+    resource port;
+    // The number of loaded sectors that have not yet made a stored sector slower.
+    std::uint32_t loaded = 0;
+  };
   // The hash sends consecutive lines, and lines at power-of-two strides, to different banks and
   // channels.
   bank& bank_of(std::uint64_t line) { return banks_[pick(hash(line) >> 32U, banks_.size())]; }
@@ -105,7 +110,7 @@ class memory {
   resource& stores_of(bank& b) const {
     return config_.l2.write_bytes_per_s == 0 ? b.port : b.store_port;
   }
-  resource& channel_of(std::uint64_t line) {
+  channel& channel_of(std::uint64_t line) {
     return channels_[pick(hash(line) & 0xffffffffU, channels_.size())];
   }
   std::uint64_t hash(std::uint64_t line) const {
@@ -117,6 +122,10 @@ class memory {
   void each_line(std::uint64_t address, std::uint64_t bytes, const Visit& visit) const;
   void keep(cache::line& l, std::uint8_t sectors) const;
   picoseconds fetch(picoseconds time, std::uint64_t line, std::uint32_t sectors);
+  // These functions return the start of the access to the memory. A load occupies the channel for
+  // `busy`.
+  picoseconds load(picoseconds time, std::uint64_t line, std::uint32_t sectors, picoseconds busy);
+  picoseconds write_back(picoseconds time, std::uint64_t line, std::uint32_t sectors);
   cache::line& line_for(picoseconds time, std::uint64_t line, std::uint32_t part);
   // Fetches sectors of a line that the part `part` does not have from the line's home. Returns the
   // time when the part has the sectors.
@@ -130,7 +139,7 @@ class memory {
   std::uint32_t line_shift_;
   std::vector<cache> tags_;  // the tags of each part of the L2
   std::vector<bank> banks_;
-  std::vector<resource> channels_;
+  std::vector<channel> channels_;
   resource between_parts_;
   // The time that a bank or a channel needs for a request of `sectors` sectors.
   picoseconds at_bank(std::uint32_t sectors) const {
@@ -145,6 +154,7 @@ class memory {
   picoseconds sector_at_channel_ = 0;
   picoseconds written_at_bank_ = 0;  // time for which a store of a sector occupies the bank
   picoseconds written_at_channel_ = 0;
+  picoseconds written_beside_loads_ = 0;  // the same, if the channel also loads
   picoseconds atomic_at_bank_ = 0;
   picoseconds sector_between_parts_ = 0;
   std::uint64_t dram_bytes_ = 0;

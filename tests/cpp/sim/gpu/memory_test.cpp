@@ -68,6 +68,55 @@ TEST(memory, writing_back_has_a_rate_of_its_own) {
   EXPECT_NEAR(flushed(g.dram.bytes_per_s / 4), 4 * flushed(0), 40);
 }
 
+// Each loaded sector makes one stored sector slower, because the channels change direction.
+TEST(memory, loads_make_writing_back_slower) {
+  machine::gpu g = described();
+  g.dram.write_bytes_per_s = g.dram.bytes_per_s;
+  const double alone = 65536 / g.dram.bytes_per_s * 1e12;
+  const auto moved = [&](double copied, std::uint64_t loaded) {
+    g.dram.copy_bytes_per_s = copied;
+    memory m(g);
+    return static_cast<double>(m.stream_all(0, loaded, 65536)) / alone;
+  };
+  EXPECT_NEAR(moved(0, 65536), 2, 0.01);
+  EXPECT_NEAR(moved(g.dram.bytes_per_s, 65536), 2, 0.01);
+  EXPECT_NEAR(moved(g.dram.bytes_per_s / 2, 0), 1, 0.01);
+  EXPECT_NEAR(moved(g.dram.bytes_per_s / 2, 65536), 4, 0.01);
+  // Half of the stores are beside loads: 0.5 for the loads, 0.5 for half of the stores, and 0.5 x 3
+  // for the other half.
+  EXPECT_NEAR(moved(g.dram.bytes_per_s / 2, 32768), 2.5, 0.02);
+}
+
+// The loads of a kernel that has ended make only the first write-backs of the next kernel slower.
+TEST(memory, loads_of_the_past_do_not_slow_stores) {
+  machine::gpu g = described();
+  g.l2.mshrs = 0;
+  const auto written = [&](double copied) {
+    g.dram.copy_bytes_per_s = copied;
+    memory m(g);
+    picoseconds time = 0;
+    for (std::uint64_t l = 0; l < 4096; ++l) time = m.read(time, l * line, all);
+    m.appear(std::uint64_t{1} << 30U, g.l2.bytes);
+    const picoseconds begin = time;
+    for (std::uint64_t l = 0; l < 16384; ++l) time = m.write(time, l * line, all);
+    return static_cast<double>(time - begin);
+  };
+  EXPECT_NEAR(written(described().dram.bytes_per_s / 2) / written(0), 1, 0.05);
+}
+
+// Stores to the L2 wait while the buffer of write-backs is full.
+TEST(memory, stores_run_at_the_rate_of_the_memory) {
+  machine::gpu g = described();
+  g.l2.write_bytes_per_s = 4 * g.dram.bytes_per_s;
+  memory m(g);
+  m.appear(std::uint64_t{1} << 30U, g.l2.bytes);
+  const std::uint64_t lines = 4 * g.l2.bytes / line;
+  picoseconds last = 0;
+  for (std::uint64_t l = 0; l < lines; ++l) last = std::max(last, m.write(0, l * line, all));
+  const double rate = static_cast<double>(lines * line) / static_cast<double>(last) * 1e12;
+  EXPECT_NEAR(rate / g.dram.bytes_per_s, 1, 0.1);
+}
+
 // A copy fills whole sectors of the cache. The sectors next to them still come from memory.
 TEST(memory, the_ends_of_a_stretch_are_sectors) {
   memory m(described());
