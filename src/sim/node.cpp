@@ -268,7 +268,10 @@ kernel::trace_totals node::trace_blocks(std::uint32_t device, grid shape,
   return totals;
 }
 
-void node::use_threads(std::uint32_t threads) { parts_->simulated.use_threads(threads); }
+void node::use_threads(std::uint32_t threads) {
+  parts_->simulated.use_threads(threads);
+  parts_->memory.use_threads(threads);
+}
 
 void node::check_deliveries() { parts_->simulated.check_deliveries(parts_->memory.base()); }
 

@@ -16,6 +16,8 @@ class arena {
   arena(const arena&) = delete;
   arena& operator=(const arena&) = delete;
 
+  // The number of threads that take() uses, at least one.
+  void use_threads(std::uint32_t threads) { threads_ = threads; }
   // Allocates `bytes` bytes in a slot. The memory is aligned to 256 bytes, and every byte is set to
   // 0xff.
   std::byte* take(std::uint32_t slot, std::uint64_t bytes);
@@ -31,6 +33,7 @@ class arena {
   std::byte* base_ = nullptr;
   std::uint64_t reserved_ = 0;
   std::uint32_t slot_bits_ = 0;
+  std::uint32_t threads_ = 1;
   std::vector<std::uint64_t> used_;
 };
 

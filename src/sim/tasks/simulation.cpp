@@ -27,6 +27,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       check_interrupt_(std::move(check_interrupt)),
       queues_(described.gpu_count + 2),
       fabric_(machine_, each_queue(), *this),
+      early_(described.gpu_count),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       iteration_work_(1, std::vector<std::uint64_t>(described.gpu_count)),
@@ -290,9 +291,11 @@ picoseconds simulation::run_events() {
   if (threads_ > 1 && !check_) {
     helpers.emplace(threads_ - 1, [this](std::uint32_t helper) { return help(helper); });
   }
-  crew* const crew_or_none = helpers ? &*helpers : nullptr;
-  for (const auto& g : gpus_) g->use_helpers(crew_or_none);
-  return can_run_apart() ? run_apart(crew_or_none) : run_in_order();
+  helpers_ = helpers ? &*helpers : nullptr;
+  for (const auto& g : gpus_) g->use_helpers(helpers_);
+  const picoseconds ended = can_run_apart() ? run_apart() : run_in_order();
+  helpers_ = nullptr;
+  return ended;
 }
 
 picoseconds simulation::run_in_order() {
@@ -320,7 +323,7 @@ picoseconds simulation::run_in_order() {
   return end_time;
 }
 
-picoseconds simulation::run_apart(crew* helpers) {
+picoseconds simulation::run_apart() {
   const picoseconds length = stretch();
   ended_at_.assign(queues_.size(), {});
   picoseconds mail = event_queue::never;
@@ -338,7 +341,7 @@ picoseconds simulation::run_apart(crew* helpers) {
       met = meets;
       continue;
     }
-    run_stretch(std::min(meets, first + length), helpers);
+    run_stretch(std::min(meets, first + length));
     mail = fabric_.end_stretch();
     fabric_.receive(meeting());
     for (const auto& q : queued_stores_) q->queues().take_back();
@@ -360,7 +363,7 @@ void simulation::meet(picoseconds time) {
   }
 }
 
-void simulation::run_stretch(picoseconds end, crew* helpers) {
+void simulation::run_stretch(picoseconds end) {
   stretch_end_ = end;
   active_.clear();
   for (std::uint32_t d = 0; d <= host(); ++d) {
@@ -379,7 +382,7 @@ void simulation::run_stretch(picoseconds end, crew* helpers) {
   const std::uint64_t number = (claims_.load(std::memory_order_relaxed) >> 32U) + 1;
   claims_.store(number << 32U | active_.size() << 16U, std::memory_order_release);
   // A few events take less time than waking a thread.
-  if (helpers != nullptr && active_.size() > 1 && handled_ > few_events) helpers->wake();
+  if (helpers_ != nullptr && active_.size() > 1 && handled_ > few_events) helpers_->wake();
   while (run_next_device()) {
   }
   for (std::uint32_t waits = 0; left_.load(std::memory_order_acquire) != 0; ++waits) {
@@ -437,6 +440,9 @@ void simulation::run_device(std::uint32_t device) {
 // Each helper begins with another GPU, so that two helpers rarely try to take the same GPU.
 bool simulation::help(std::uint32_t helper) {
   if (run_next_device()) return true;
+  for (early_work& e : early_) {
+    if (e.help()) return true;
+  }
   for (std::size_t k = 0; k < gpus_.size(); ++k) {
     if (gpus_[(helper + k) % gpus_.size()]->record_ahead()) return true;
   }
@@ -728,12 +734,18 @@ void simulation::call_step(task_id id, std::uint64_t step) {
   const std::uint32_t device = tasks_[id].device;
   const picoseconds now = queues_[device].now();
   if (step == 0) {
-    c.call.on_cpu();
+    c.computed_early = helpers_ != nullptr && early_[device].offer(c.call.on_cpu);
+    if (c.computed_early) {
+      helpers_->wake();
+    } else {
+      c.call.on_cpu();
+    }
     iteration_work_[c.iteration][device] += c.call.bytes_read + c.call.bytes_written;
     activity_.kernel_begins(device, now);
   }
   const std::uint64_t kernels = c.swept.empty() ? 1 : c.call.sweeps.back().kernel + 1;
   if (step == kernels * call_slices) {
+    if (c.computed_early) early_[device].finish();
     activity_.kernel_ends(device, now);
     end(id);
     return;

@@ -17,6 +17,7 @@
 #include "interlace/kernel/region.hpp"
 #include "interlace/machine/machine.hpp"
 #include "sim/engine/crew.hpp"
+#include "sim/engine/early_work.hpp"
 #include "sim/engine/event_queue.hpp"
 #include "sim/fabric/fabric.hpp"
 #include "sim/gpu/gpu.hpp"
@@ -234,6 +235,8 @@ class simulation : private message_receiver {
     kernel::library_call call;
     std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
+    // Whether `early_` has the computation of the call's results.
+    bool computed_early = false;
     picoseconds begin = 0;  // time when the running kernel of the call began
     bool missed = false;    // whether the running kernel found data outside of the L2
   };
@@ -296,12 +299,12 @@ class simulation : private message_receiver {
   // run_events, run_in_order and run_apart return the time when the run ends.
   picoseconds run_events();
   picoseconds run_in_order();
-  picoseconds run_apart(crew* helpers);
+  picoseconds run_apart();
   bool can_run_apart() const;
   // The length of the stretch of time in which devices can run apart. 0 means that they cannot run
   // apart.
   picoseconds stretch() const;
-  void run_stretch(picoseconds end, crew* helpers);
+  void run_stretch(picoseconds end);
   bool run_next_device();
   void run_device(std::uint32_t device);
   void meet(picoseconds time);
@@ -336,7 +339,10 @@ class simulation : private message_receiver {
   std::vector<kernel_work> kernels_;
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
-  std::vector<call_work> calls_;
+  std::deque<call_work> calls_;
+  // For each device, the computation of the results of a call that runs there. The results are not
+  // needed before the call ends.
+  std::deque<early_work> early_;
   std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
   std::vector<task_id> running_kernel_;           // for each device, the task of its running kernel
   std::vector<tracked_launch*> running_tracked_;  // the last tracked launch on each device
@@ -348,6 +354,7 @@ class simulation : private message_receiver {
   std::vector<launcher> launchers_;  // one for each device
   std::atomic<std::uint64_t> unfinished_ = 0;
   std::uint32_t threads_ = 1;
+  crew* helpers_ = nullptr;  // the other threads of the current run, if there are any
   trace::sink* log_ = nullptr;
   std::uint32_t logged_launches_ = 0;
   bool failed_ = false;
