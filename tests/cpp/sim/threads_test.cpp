@@ -1,6 +1,7 @@
 // A simulation gives the same bits for every number of threads.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <ios>
 #include <random>
@@ -120,6 +121,17 @@ std::string text_of(const kernel::run_result& r) {
   return out.str();
 }
 
+// A call that changes the array from which the next kernel of the device gathers.
+kernel::library_call rotate(const local<std::uint32_t>& index, bool sweeps) {
+  kernel::library_call call;
+  call.name = "rotate";
+  call.bytes_read = call.bytes_written = index.size * sizeof(std::uint32_t);
+  call.operations.integer = index.size * 1000;
+  if (sweeps) call.sweeps = {{index.data, call.bytes_read}, {index.data, call.bytes_written, true}};
+  call.on_cpu = [index] { std::rotate(index.data, index.data + 17, index.data + index.size); };
+  return call;
+}
+
 struct outcome {
   std::string result;
   std::vector<std::vector<float>> fronts;
@@ -164,6 +176,7 @@ outcome run(std::uint64_t seed, std::uint32_t threads, kernel::mechanism how) {
         for (std::uint32_t d = 0; d < devices; ++d) {
           const auto first = options.boundaries[d];
           const auto last = options.boundaries[d + 1];
+          node.call(d, rotate(index[d], part == 0));
           node.launch(d, gather{node.view(region, d), index[d], order[d], first, last, each},
                       {(last - first + 63) / 64, 64, 0}, region,
                       kernel::block_mapping::contiguous(first, 64, last));
@@ -213,6 +226,21 @@ TEST(sim_threads, errors_of_kernels_arrive) {
     } catch (const model_error& e) {
       EXPECT_EQ(std::string(e.what()), "a kernel reaches element 8192 of a local array of 8192");
     }
+  }
+}
+
+TEST(sim_threads, errors_of_calls_arrive) {
+  for (const std::uint32_t threads : {1U, 2U, 4U}) {
+    sim::node node(test::meshed(2, machine::protocol_kind::nvlink2), 2, [] {});
+    node.use_threads(threads);
+    kernel::library_call call;
+    call.name = "fails";
+    call.operations.fp32 = 1 << 20;
+    call.on_cpu = [] { throw model_error("the call failed"); };
+    EXPECT_THROW(node.run([&] {
+      for (std::uint32_t d = 0; d < 2; ++d) node.call(d, call);
+    }),
+                 model_error);
   }
 }
 
