@@ -73,8 +73,8 @@ def _clock_mhz(_core: Any, _machine: Any, described: Machine) -> float:
     return float(described.gpu.clock_MHz)
 
 
-def _one_kernel(_core: Any, _machine: Any, _: Machine) -> float:
-    return 1.0  # the simulated library call is one kernel
+def _kernels_of_fft(_core: Any, _machine: Any, _: Machine, *, planes: bool) -> float:
+    return 2.0 if planes else 1.0  # the simulated call has one kernel for each dimension
 
 
 def _operations() -> list[Definition]:
@@ -204,7 +204,8 @@ def _library() -> list[Definition]:
         name = f"FFT of {'the planes' if planes else 'the columns'} of {length}^3"
         return [
             Definition(
-                f"{name}: kernels", "library", "", ONE_PROPERTY, 1, _one_kernel,
+                f"{name}: kernels", "library", "", ONE_PROPERTY, 1,
+                partial(_kernels_of_fft, planes=planes),
                 partial(Gpus.fft_kernels, planes=planes, length=length),
             ),
             Definition(

@@ -223,32 +223,60 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
   return done;
 }
 
+// The multiprocessors that access a line are spread evenly, and differently for each kernel.
+std::uint32_t memory::swept_beside(std::uint64_t line, std::uint32_t kernel) const {
+  const std::uint64_t mixed =
+      (hash(line) ^ (kernel + 1) * 0xD6E8FEB86659FD93U) * 0x9E3779B97F4A7C15U;
+  return static_cast<std::uint32_t>(pick(mixed >> 32U, tags_.size()));
+}
+
 picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
-                          bool& missed) {
+                          std::uint32_t kernel, bool& missed) {
   std::uint64_t fetched = 0;  // number of sectors that memory must deliver
+  std::uint64_t asked = 0;    // number of sectors that one part requests from another part
+  std::uint64_t passed = 0;   // number of these sectors that the other part has
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
-    cache::line& l = line_for(time, line, home_of(line));
+    const std::uint32_t home = home_of(line);
+    const std::uint32_t part = swept_beside(line, kernel);
     if (writes) {
-      keep(l, sectors);
-      drop_copies(line, sectors, home_of(line));
-      if (config_.l2.write_back) return;
+      keep(line_for(time, line, home), sectors);
+      if (part != home) {
+        cache::line& copy = line_for(time, line, part);
+        copy.valid = static_cast<std::uint8_t>(copy.valid | sectors);
+      }
+      drop_copies(line, sectors, part);
+      if (!config_.l2.write_back)
+        fetched += static_cast<std::uint64_t>(__builtin_popcount(sectors));
+      return;
     }
-    const auto missing = writes ? sectors : static_cast<std::uint8_t>(sectors & ~l.valid);
+    cache::line& own = line_for(time, line, part);
+    auto missing = static_cast<std::uint8_t>(sectors & ~own.valid);
+    own.valid = static_cast<std::uint8_t>(own.valid | sectors);
+    if (part != home && missing != 0) {
+      const auto count = static_cast<std::uint64_t>(__builtin_popcount(missing));
+      cache::line& at_home = line_for(time, line, home);
+      missing = static_cast<std::uint8_t>(missing & ~at_home.valid);
+      at_home.valid = static_cast<std::uint8_t>(at_home.valid | missing);
+      asked += count;
+      if (missing == 0) passed += count;
+    }
     fetched += static_cast<std::uint64_t>(__builtin_popcount(missing));
-    l.valid = static_cast<std::uint8_t>(l.valid | sectors);
   });
   if (fetched != 0 && !writes) missed = true;
   // Many accesses are in flight, so all banks and channels are assumed to be equally busy.
   const double rate = writes && config_.l2.write_bytes_per_s != 0 ? config_.l2.write_bytes_per_s
                                                                   : config_.l2.bytes_per_s;
+  const std::uint64_t at_banks = bytes + asked * config_.l2.sector_bytes;
   const auto busy =
-      static_cast<picoseconds>(std::llround(static_cast<double>(bytes) / rate * 1e12));
+      static_cast<picoseconds>(std::llround(static_cast<double>(at_banks) / rate * 1e12));
   const std::uint64_t moved = fetched * config_.l2.sector_bytes;
   picoseconds done = stream_all(time, writes ? 0 : moved, writes ? moved : 0);
   for (bank& b : banks_) {
     resource& port = writes ? stores_of(b) : b.port;
     done = std::max(done, port.reserve(time, busy) + busy);
   }
+  const picoseconds crossing = passed * sector_between_parts_;
+  if (crossing != 0) done = std::max(done, between_parts_.reserve(time, crossing) + crossing);
   return done;
 }
 

@@ -57,9 +57,9 @@ class memory {
   void appear(std::uint64_t address, std::uint64_t bytes);
   // Reads or writes a range through the cache for a kernel of a library. Returns the time when
   // banks and channels have moved the data, without the latency of the memory. Sets `missed` to
-  // true if some of the data was not in the cache.
+  // true if some of the data was not in the cache. `kernel` is the kernel's number in its call.
   picoseconds sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
-                    bool& missed);
+                    std::uint32_t kernel, bool& missed);
   // Adds traffic that is spread evenly over all channels. Returns the time when the last channel
   // has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored);
@@ -133,6 +133,8 @@ class memory {
   // The home of a line has new data in these sectors, so copies in other parts, except for the part
   // `writer`, are no longer valid.
   void drop_copies(std::uint64_t line, std::uint8_t sectors, std::uint32_t writer);
+  // The part beside the multiprocessor that accesses the line in a sweep.
+  std::uint32_t swept_beside(std::uint64_t line, std::uint32_t kernel) const;
   void make_tags();
 
   machine::gpu config_;

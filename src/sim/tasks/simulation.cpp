@@ -719,7 +719,7 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
     if (s.kernel != which) continue;
     const std::uint64_t first = place(s.bytes, slice);
     moved = std::max(moved, m.sweep(now, c.swept[k] + first, place(s.bytes, slice + 1) - first,
-                                    s.writes, c.missed));
+                                    s.writes, s.kernel, c.missed));
   }
   return moved;
 }

@@ -263,5 +263,44 @@ TEST(memory, data_between_parts_has_a_rate) {
   EXPECT_LT(time_of(0), 0.5 * time_of(10e9));
 }
 
+// Other multiprocessors read what the first kernel of a library call wrote. A quarter of the data
+// comes from the other part: its home is there, and a multiprocessor there wrote it.
+TEST(memory, a_kernel_of_a_library_finds_a_quarter_in_the_other_part) {
+  machine::gpu g = in_parts();
+  g.l2.far_bytes_per_s = 10e9;
+  constexpr std::uint64_t bytes = 512 * line;
+  const auto time_of = [&](std::uint32_t reader) {
+    memory m(g);
+    bool missed = false;
+    m.sweep(0, 0, bytes, true, 0, missed);
+    constexpr picoseconds later = 1'000'000'000;
+    const picoseconds done = m.sweep(later, 0, bytes, false, reader, missed);
+    EXPECT_FALSE(missed);
+    return static_cast<double>(done - later) * 1e-12;
+  };
+  EXPECT_NEAR(time_of(1), bytes / 4 / 10e9, 0.2 * bytes / 4 / 10e9);
+  EXPECT_NEAR(time_of(0), bytes / g.l2.bytes_per_s, 0.05 * bytes / g.l2.bytes_per_s);
+}
+
+// Two kernels of a library read the same data. A quarter of it takes place in both parts.
+TEST(memory, a_sweep_takes_place_in_the_parts_that_read_it) {
+  machine::gpu g = in_parts();
+  g.l2.bytes = 1U << 20U;
+  g.l2.ways = 16;
+  const auto fetched = [&](std::uint32_t parts) {
+    g.l2.parts = parts;
+    memory m(g);
+    bool missed = false;
+    for (std::uint32_t pass = 0; pass < 2; ++pass) {
+      for (std::uint32_t kernel = 0; kernel < 2; ++kernel) {
+        m.sweep(0, 0, 7U << 17U, false, kernel, missed);
+      }
+    }
+    return static_cast<double>(m.dram_bytes()) / (7U << 17U);
+  };
+  EXPECT_NEAR(fetched(1), 1, 0.1);
+  EXPECT_GT(fetched(2), 2);
+}
+
 }  // namespace
 }  // namespace interlace::sim::memory_tests
