@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint8_t all_sectors = 0xff;
 // A channel gathers the stores of this many sectors, which are 16 lines of 128 bytes, before it
 // changes from loads to stores. An assumption: published controllers gather 16 to 32 lines.
-constexpr std::uint32_t gathered_sectors = 64;
+constexpr std::uint64_t gathered_sectors = 64;
 }  // namespace
 
 memory::memory(const machine::gpu& g)
@@ -28,11 +28,11 @@ memory::memory(const machine::gpu& g)
   };
   written_at_bank_ = written(g.l2.write_bytes_per_s, banks_.size(), sector_at_bank_);
   written_at_channel_ = written(g.dram.write_bytes_per_s, channels_.size(), sector_at_channel_);
-  written_beside_loads_ = written_at_channel_;
   if (g.dram.copy_bytes_per_s != 0) {
     const picoseconds copied =
         ps(2 * sector * static_cast<double>(channels_.size()) / g.dram.copy_bytes_per_s);
-    written_beside_loads_ = copied - std::min(copied, sector_at_channel_);
+    const picoseconds alone = sector_at_channel_ + written_at_channel_;
+    change_of_direction_ = copied - std::min(copied, alone);
   }
   const auto each = [&](double rate, std::size_t parts) {
     return rate == 0 ? 0 : ps(static_cast<double>(parts) / rate);
@@ -71,11 +71,10 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line, std::uint32_
 // stores, so each loaded sector makes only one stored sector slower.
 picoseconds memory::write_back(picoseconds time, std::uint64_t line, std::uint32_t sectors) {
   channel& c = channel_of(line);
-  const std::uint32_t beside_loads = std::min(sectors, c.loaded);
+  const std::uint64_t beside_loads = std::min<std::uint64_t>(sectors, c.loaded);
   c.loaded -= beside_loads;
   dram_bytes_ += sectors * config_.l2.sector_bytes;
-  return c.port.reserve(
-      time, (sectors - beside_loads) * written_at_channel_ + beside_loads * written_beside_loads_);
+  return c.port.reserve(time, sectors * written_at_channel_ + beside_loads * change_of_direction_);
 }
 
 picoseconds memory::load(picoseconds time, std::uint64_t line, std::uint32_t sectors,
@@ -312,18 +311,19 @@ void memory::drop(std::uint64_t address, std::uint64_t bytes) {
 }
 
 picoseconds memory::stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored) {
-  const double sectors = static_cast<double>(channels_.size()) * config_.l2.sector_bytes;
-  const auto of_channel = [&](std::uint64_t bytes) { return static_cast<double>(bytes) / sectors; };
+  const machine::dram& d = config_.dram;
+  const double write_rate = d.write_bytes_per_s == 0 ? d.bytes_per_s : d.write_bytes_per_s;
+  const auto busy = static_cast<picoseconds>(std::llround(
+      (static_cast<double>(loaded) / d.bytes_per_s + static_cast<double>(stored) / write_rate) *
+      1e12));
+  const std::uint64_t row = channels_.size() * config_.l2.sector_bytes;  // a sector of each channel
   picoseconds done = time;
   for (channel& c : channels_) {
-    c.loaded += static_cast<std::uint32_t>(of_channel(loaded));
-    const double beside_loads = std::min(of_channel(stored), static_cast<double>(c.loaded));
-    c.loaded -= static_cast<std::uint32_t>(beside_loads);
-    const auto busy = static_cast<picoseconds>(std::llround(
-        of_channel(loaded) * static_cast<double>(sector_at_channel_) +
-        (of_channel(stored) - beside_loads) * static_cast<double>(written_at_channel_) +
-        beside_loads * static_cast<double>(written_beside_loads_)));
-    done = std::max(done, c.port.reserve(time, busy) + busy);
+    c.loaded += loaded / row;
+    const std::uint64_t beside_loads = std::min(stored / row, c.loaded);
+    c.loaded -= beside_loads;
+    const picoseconds taken = busy + beside_loads * change_of_direction_;
+    done = std::max(done, c.port.reserve(time, taken) + taken);
   }
   dram_bytes_ += loaded + stored;
   return done;

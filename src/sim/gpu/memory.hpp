@@ -95,7 +95,7 @@ class memory {
   struct channel {
     resource port;
     // The number of loaded sectors that have not yet made a stored sector slower.
-    std::uint32_t loaded = 0;
+    std::uint64_t loaded = 0;
   };
   // The hash sends consecutive lines, and lines at power-of-two strides, to different banks and
   // channels.
@@ -156,7 +156,8 @@ class memory {
   picoseconds sector_at_channel_ = 0;
   picoseconds written_at_bank_ = 0;  // time for which a store of a sector occupies the bank
   picoseconds written_at_channel_ = 0;
-  picoseconds written_beside_loads_ = 0;  // the same, if the channel also loads
+  // time that a stored sector takes in addition, if the channel also loads a sector
+  picoseconds change_of_direction_ = 0;
   picoseconds atomic_at_bank_ = 0;
   picoseconds sector_between_parts_ = 0;
   std::uint64_t dram_bytes_ = 0;
