@@ -29,7 +29,8 @@ struct library_sweep {
 // A call of a library. It works on the device's local and unified arrays. The call's accesses to
 // regions are not tracked.
 //
-// The host and the simulated node call on_cpu once, when the call's turn comes in the stream. The
+// The host calls on_cpu once, when the call's turn comes in the stream. The simulated node calls
+// on_cpu once, between the beginning and the end of the call, and perhaps from another thread. The
 // simulated node charges a launch for each of the call's kernels, followed by the kernel's time.
 // That time is the longest of three times: the time in which the L2 moves the kernel's bytes, the
 // time in which the memory moves them, and the time in which the compute units execute the kernel's

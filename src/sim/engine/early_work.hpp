@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <thread>
 #include <utility>
 
 #include "sim/engine/crew.hpp"
@@ -18,9 +19,10 @@ class early_work {
   bool offer(const std::function<void()>& work) {
     if (state_.load(std::memory_order_relaxed) != nothing) return false;
     work_ = &work;
-    state_.store(offered, std::memory_order_release);
+    state_.store(offered);  // before crew::wake() looks for sleeping helpers
     return true;
   }
+  bool offer(std::function<void()>&& work) = delete;
   // Does the offered work and returns true. Returns false if there is none. Any thread may call
   // this function at any time.
   bool help() {
@@ -33,7 +35,13 @@ class early_work {
   // call this function, after each offer once.
   void finish() {
     if (claim()) run();
-    while (state_.load(std::memory_order_acquire) != done) pause_briefly();
+    for (std::uint32_t waits = 0; state_.load(std::memory_order_acquire) != done; ++waits) {
+      if (waits < 1000) {
+        pause_briefly();
+      } else {
+        std::this_thread::yield();
+      }
+    }
     state_.store(nothing, std::memory_order_relaxed);
     if (failed_) std::rethrow_exception(std::exchange(failed_, nullptr));
   }
@@ -43,8 +51,7 @@ class early_work {
 
   bool claim() {
     state expected = offered;
-    return state_.load(std::memory_order_relaxed) == offered &&
-           state_.compare_exchange_strong(expected, claimed, std::memory_order_acquire);
+    return state_.load() == offered && state_.compare_exchange_strong(expected, claimed);
   }
   void run() {
     try {

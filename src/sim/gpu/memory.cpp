@@ -7,8 +7,8 @@ namespace interlace::sim {
 
 namespace {
 constexpr std::uint8_t all_sectors = 0xff;
-// A channel gathers the stores of this many sectors, which are 16 lines of 128 bytes, before it
-// changes from loads to stores. An assumption: published controllers gather 16 to 32 lines.
+// At most this many loaded sectors of a channel wait to slow a store. An assumption: a channel
+// gathers the stores of 16 lines of 128 bytes before it changes from loads to stores.
 constexpr std::uint64_t gathered_sectors = 64;
 }  // namespace
 
@@ -60,8 +60,9 @@ cache::line& memory::line_for(picoseconds time, std::uint64_t line, std::uint32_
     // Write-backs wait in a buffer. The buffer is large enough to cover the latency of one memory
     // access. If the buffer is full, the bank waits.
     if (start > config_.dram.latency_ps) {
-      bank_of(line).port.hold_until(start - config_.dram.latency_ps);
-      stores_of(bank_of(line)).hold_until(start - config_.dram.latency_ps);
+      bank& b = bank_of(line, part);
+      b.port.hold_until(start - config_.dram.latency_ps);
+      stores_of(b).hold_until(start - config_.dram.latency_ps);
     }
   }
   return l;
@@ -155,17 +156,20 @@ picoseconds memory::write(picoseconds time, std::uint64_t line, std::uint8_t sec
   const auto n = static_cast<std::uint32_t>(__builtin_popcount(sectors));
   const picoseconds busy = std::max(request_at_bank_, n * written_at_bank_);
   const picoseconds start = stores_of(bank_of(line)).reserve(time, busy);
+  keep_stored(start, line, sectors, part);
+  if (!config_.l2.write_back) write_back(start, line, n);
+  return start;
+}
+
+void memory::keep_stored(picoseconds time, std::uint64_t line, std::uint8_t sectors,
+                         std::uint32_t part) {
   const std::uint32_t home = home_of(line);
-  keep(line_for(start, line, home), sectors);
+  keep(line_for(time, line, home), sectors);
   if (part != home) {
-    cache::line& copy = line_for(start, line, part);
+    cache::line& copy = line_for(time, line, part);
     copy.valid = static_cast<std::uint8_t>(copy.valid | sectors);
   }
   drop_copies(line, sectors, part);
-  if (!config_.l2.write_back) {
-    write_back(start, line, n);
-  }
-  return start;
 }
 
 picoseconds memory::atomic(picoseconds time, std::uint64_t line, std::uint32_t lanes) {
@@ -222,46 +226,47 @@ picoseconds memory::stream_in(picoseconds time, std::uint64_t address, std::uint
   return done;
 }
 
-// The multiprocessors that access a line are spread evenly, and differently for each kernel.
-std::uint32_t memory::swept_beside(std::uint64_t line, std::uint32_t kernel) const {
+// The compute units that access a line are spread evenly, and differently for each kernel.
+std::uint32_t memory::swept_beside(std::uint64_t line, std::uint64_t kernel) const {
   const std::uint64_t mixed =
       (hash(line) ^ (kernel + 1) * 0xD6E8FEB86659FD93U) * 0x9E3779B97F4A7C15U;
   return static_cast<std::uint32_t>(pick(mixed >> 32U, tags_.size()));
 }
 
 picoseconds memory::sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
-                          std::uint32_t kernel, bool& missed) {
+                          std::uint64_t kernel, picoseconds& late) {
   std::uint64_t fetched = 0;  // number of sectors that memory must deliver
   std::uint64_t asked = 0;    // number of sectors that one part requests from another part
-  std::uint64_t passed = 0;   // number of these sectors that the other part has
+  // The number of these sectors in lines that need nothing from memory.
+  std::uint64_t passed = 0;
   each_line(address, bytes, [&](std::uint64_t line, std::uint8_t sectors) {
     const std::uint32_t home = home_of(line);
     const std::uint32_t part = swept_beside(line, kernel);
+    const auto count = [](std::uint8_t of) {
+      return static_cast<std::uint64_t>(__builtin_popcount(of));
+    };
     if (writes) {
-      keep(line_for(time, line, home), sectors);
-      if (part != home) {
-        cache::line& copy = line_for(time, line, part);
-        copy.valid = static_cast<std::uint8_t>(copy.valid | sectors);
-      }
-      drop_copies(line, sectors, part);
-      if (!config_.l2.write_back)
-        fetched += static_cast<std::uint64_t>(__builtin_popcount(sectors));
+      keep_stored(time, line, sectors, part);
+      if (!config_.l2.write_back) fetched += count(sectors);
       return;
     }
     cache::line& own = line_for(time, line, part);
     auto missing = static_cast<std::uint8_t>(sectors & ~own.valid);
     own.valid = static_cast<std::uint8_t>(own.valid | sectors);
     if (part != home && missing != 0) {
-      const auto count = static_cast<std::uint64_t>(__builtin_popcount(missing));
+      const std::uint64_t from_home = count(missing);
       cache::line& at_home = line_for(time, line, home);
       missing = static_cast<std::uint8_t>(missing & ~at_home.valid);
       at_home.valid = static_cast<std::uint8_t>(at_home.valid | missing);
-      asked += count;
-      if (missing == 0) passed += count;
+      asked += from_home;
+      if (missing == 0) passed += from_home;
     }
-    fetched += static_cast<std::uint64_t>(__builtin_popcount(missing));
+    fetched += count(missing);
   });
-  if (fetched != 0 && !writes) missed = true;
+  if (!writes) {
+    late = std::max(late, (fetched != 0 ? config_.dram.latency_ps : 0) +
+                              (asked != 0 ? config_.l2.far_latency_ps : 0));
+  }
   // Many accesses are in flight, so all banks and channels are assumed to be equally busy.
   const double rate = writes && config_.l2.write_bytes_per_s != 0 ? config_.l2.write_bytes_per_s
                                                                   : config_.l2.bytes_per_s;
@@ -319,7 +324,7 @@ picoseconds memory::stream_all(picoseconds time, std::uint64_t loaded, std::uint
   const std::uint64_t row = channels_.size() * config_.l2.sector_bytes;  // a sector of each channel
   picoseconds done = time;
   for (channel& c : channels_) {
-    c.loaded += loaded / row;
+    c.loaded = std::max(loaded / row, std::min(c.loaded, gathered_sectors));
     const std::uint64_t beside_loads = std::min(stored / row, c.loaded);
     c.loaded -= beside_loads;
     const picoseconds taken = busy + beside_loads * change_of_direction_;

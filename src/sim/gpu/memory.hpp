@@ -56,10 +56,11 @@ class memory {
   // of displaced lines occupy the channels.
   void appear(std::uint64_t address, std::uint64_t bytes);
   // Reads or writes a range through the cache for a kernel of a library. Returns the time when
-  // banks and channels have moved the data, without the latency of the memory. Sets `missed` to
-  // true if some of the data was not in the cache. `kernel` is the kernel's number in its call.
+  // banks and channels have moved the data. Raises `late` to the latency that some of the data has
+  // in addition to the latency of the L2. `kernel` is the kernel's number among all kernels of
+  // libraries on this GPU.
   picoseconds sweep(picoseconds time, std::uint64_t address, std::uint64_t bytes, bool writes,
-                    std::uint32_t kernel, bool& missed);
+                    std::uint64_t kernel, picoseconds& late);
   // Adds traffic that is spread evenly over all channels. Returns the time when the last channel
   // has done its part.
   picoseconds stream_all(picoseconds time, std::uint64_t loaded, std::uint64_t stored);
@@ -133,8 +134,10 @@ class memory {
   // The home of a line has new data in these sectors, so copies in other parts, except for the part
   // `writer`, are no longer valid.
   void drop_copies(std::uint64_t line, std::uint8_t sectors, std::uint32_t writer);
-  // The part beside the multiprocessor that accesses the line in a sweep.
-  std::uint32_t swept_beside(std::uint64_t line, std::uint32_t kernel) const;
+  // The part beside the compute unit that accesses the line in a sweep.
+  std::uint32_t swept_beside(std::uint64_t line, std::uint64_t kernel) const;
+  // Keeps stored sectors of a line in the line's home and in the part that passes them on.
+  void keep_stored(picoseconds time, std::uint64_t line, std::uint8_t sectors, std::uint32_t part);
   void make_tags();
 
   machine::gpu config_;

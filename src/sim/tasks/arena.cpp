@@ -13,10 +13,10 @@ namespace interlace::sim {
 
 namespace {
 
-// The first access to a page takes most of the time, and several threads do this faster than one.
+// The first access to a page takes most of the time. Several threads touch pages faster than one.
 void fill(std::byte* data, std::uint64_t bytes, std::uint32_t threads) {
   constexpr std::uint64_t least = std::uint64_t{8} << 20U;  // for less, a thread costs too much
-  const std::uint64_t parts = std::clamp<std::uint64_t>(bytes / least, 1, threads);
+  const std::uint64_t parts = std::clamp<std::uint64_t>(bytes / least, 1, std::max(1U, threads));
   std::vector<std::jthread> others;
   for (std::uint64_t k = 1; k < parts; ++k) {
     const std::uint64_t begin = bytes * k / parts;

@@ -28,6 +28,7 @@ simulation::simulation(const machine::machine& described, address_map addresses,
       queues_(described.gpu_count + 2),
       fabric_(machine_, each_queue(), *this),
       early_(described.gpu_count),
+      library_kernels_(described.gpu_count),
       running_kernel_(described.gpu_count, none),
       running_tracked_(described.gpu_count, nullptr),
       iteration_work_(1, std::vector<std::uint64_t>(described.gpu_count)),
@@ -719,7 +720,7 @@ picoseconds simulation::move_slice(call_work& c, std::uint32_t device, std::uint
     if (s.kernel != which) continue;
     const std::uint64_t first = place(s.bytes, slice);
     moved = std::max(moved, m.sweep(now, c.swept[k] + first, place(s.bytes, slice + 1) - first,
-                                    s.writes, s.kernel, c.missed));
+                                    s.writes, c.first_kernel + which, c.late));
   }
   return moved;
 }
@@ -733,9 +734,14 @@ void simulation::call_step(task_id id, std::uint64_t step) {
   call_work& c = calls_[tasks_[id].work];
   const std::uint32_t device = tasks_[id].device;
   const picoseconds now = queues_[device].now();
+  const std::uint64_t kernels = c.swept.empty() ? 1 : c.call.sweeps.back().kernel + 1;
   if (step == 0) {
-    c.computed_early = helpers_ != nullptr && early_[device].offer(c.call.on_cpu);
-    if (c.computed_early) {
+    c.first_kernel = library_kernels_[device];
+    library_kernels_[device] += kernels;
+    // With shared pages, other GPUs may write to the call's arrays at the same time.
+    c.offered =
+        helpers_ != nullptr && addresses_.homes.empty() && early_[device].offer(c.call.on_cpu);
+    if (c.offered) {
       helpers_->wake();
     } else {
       c.call.on_cpu();
@@ -743,9 +749,8 @@ void simulation::call_step(task_id id, std::uint64_t step) {
     iteration_work_[c.iteration][device] += c.call.bytes_read + c.call.bytes_written;
     activity_.kernel_begins(device, now);
   }
-  const std::uint64_t kernels = c.swept.empty() ? 1 : c.call.sweeps.back().kernel + 1;
   if (step == kernels * call_slices) {
-    if (c.computed_early) early_[device].finish();
+    if (c.offered) early_[device].finish();
     activity_.kernel_ends(device, now);
     end(id);
     return;
@@ -754,7 +759,7 @@ void simulation::call_step(task_id id, std::uint64_t step) {
   const std::uint64_t slice = step % call_slices;
   if (slice == 0) {
     c.begin = now;
-    c.missed = false;
+    c.late = 0;
   }
   const picoseconds moved = move_slice(c, device, kernel, slice);
   const picoseconds computed =
@@ -762,7 +767,7 @@ void simulation::call_step(task_id id, std::uint64_t step) {
   picoseconds next = std::max(moved, computed);
   if (slice + 1 == call_slices && !c.swept.empty()) {
     const machine::gpu& g = machine_.gpu;
-    next += g.l2.hit_latency_ps + (c.missed ? g.dram.latency_ps : 0) + g.call_kernel_ps;
+    next += g.l2.hit_latency_ps + c.late + g.call_kernel_ps;
     if (kernel + 1 != kernels) next += g.kernel_launch_ps;
   }
   push(next, event_kind::call_steps, device, id, step + 1);

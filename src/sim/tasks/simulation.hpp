@@ -235,10 +235,10 @@ class simulation : private message_receiver {
     kernel::library_call call;
     std::vector<std::uint64_t> swept;
     std::size_t iteration = 0;
-    // Whether `early_` has the computation of the call's results.
-    bool computed_early = false;
-    picoseconds begin = 0;  // time when the running kernel of the call began
-    bool missed = false;    // whether the running kernel found data outside of the L2
+    bool offered = false;            // whether other threads may compute the call's results
+    std::uint64_t first_kernel = 0;  // number of its first kernel among those of the device's calls
+    picoseconds begin = 0;           // time when the running kernel of the call began
+    picoseconds late = 0;            // latency of the running kernel's data beyond that of the L2
   };
   struct exchange_work {
     std::uint32_t payload = 0;
@@ -339,10 +339,11 @@ class simulation : private message_receiver {
   std::vector<kernel_work> kernels_;
   std::vector<copy_work> copies_;
   std::vector<exchange_work> exchanges_;
-  std::deque<call_work> calls_;
+  std::vector<call_work> calls_;
   // For each device, the computation of the results of a call that runs there. The results are not
   // needed before the call ends.
   std::deque<early_work> early_;
+  std::vector<std::uint64_t> library_kernels_;  // for each device, kernels of its calls so far
   std::vector<std::function<void(std::uint32_t, picoseconds)>> marks_;
   std::vector<task_id> running_kernel_;           // for each device, the task of its running kernel
   std::vector<tracked_launch*> running_tracked_;  // the last tracked launch on each device
