@@ -196,6 +196,7 @@ def test_calls_in_the_readme_are_of_public_names() -> None:
         ("updates_bench_table.py gpu", "how-to/scattered-updates.md", 4),
         ("updates_bench_table.py host", "how-to/scattered-updates.md", 3),
         ("workloads_table.py", "explanation/simulator.md", 24),
+        ("simulator_table.py", "explanation/benchmarks.md", 10),
         ("loads_table.py memory", "explanation/benchmarks.md", 10),
         ("loads_table.py cores", "explanation/benchmarks.md", 3),
         ("loads_table.py disk", "explanation/benchmarks.md", 8),

@@ -7,8 +7,9 @@ namespace interlace::sim {
 
 namespace {
 constexpr std::uint8_t all_sectors = 0xff;
-// At most this many loaded sectors of a channel wait to slow a store. An assumption: a channel
-// gathers the stores of 16 lines of 128 bytes before it changes from loads to stores.
+// At most this many loaded sectors of a channel wait to slow a store, except that all loads of a
+// slice of a library call can slow the stores of the same slice. An assumption: a channel gathers
+// the stores of 16 lines of 128 bytes before it changes from loads to stores.
 constexpr std::uint64_t gathered_sectors = 64;
 }  // namespace
 
